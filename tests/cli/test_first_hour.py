@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from egt.data import custom as survey
+from egt.data import custom
 from egt.inference.predictor import load
 from tests.cli.runs import SMILES, TINY, blocks, egt, molecules, read_csv, write_csv
 
@@ -175,7 +175,7 @@ def test_a_plan_of_own_data(place: Path, capsys: Capture) -> None:
 def test_a_large_table_is_described_from_a_sample(
     place: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survey, "SAMPLED", 6)
+    monkeypatch.setattr(custom, "SAMPLED", 6)
     data = molecules(place / "data.csv", y=range(20))
     done = egt(capsys, "data", "info", data, "--json")
     assert (done.json["rows"], done.json["rows_read"]) == (20, 5)

@@ -70,7 +70,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ["train", "two.csv", "--target", "a", "--set", "overrides.id=x", "overrides.id.q=y"],
             "id is a single value, not a section",
         ),
-        (["train", "two.csv", "--target", "a", "--set", "overrides.node_features=x"], "give a mapping"),
+        (["train", "two.csv", "--target", "a", "--set", "overrides.node_features=x"], "overrides.node_features"),
         (["train", "two.csv", "--target", "a", "--set", "overrides.directed=[]"], "overrides.directed is []"),
         (["train", "one.csv", "--target", "c", "--set", "overrides.kind=multiclass"], "classes are two or more"),
         (["train", "deep.yaml"], "deep.yaml: not valid YAML: nested too deeply"),

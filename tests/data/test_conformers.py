@@ -172,8 +172,8 @@ def test_mol2(tmp_path: Path) -> None:
         ({"positions": "x"}, "file"),
         ({"positions": "file"}, "coordinates"),
         ({"conformers": 3}, "positions=rdkit"),
-        ({"positions": "rdkit", "conformers": MOST_CONFORMERS + 1}, "give 1 to"),
-        ({"hydrogens": "maybe"}, "allowed are"),
+        ({"positions": "rdkit", "conformers": MOST_CONFORMERS + 1}, "overrides.conformers"),
+        ({"hydrogens": "maybe"}, "overrides.hydrogens"),
         ({"positions": "rdkit", "smiles": ["smiles", "other"]}, "places"),
     ],
 )

@@ -14,8 +14,8 @@ from egt.cli.output import Bars, Flag, Settings, Words, print_json, print_table,
 from egt.config.load import Setting, check_reading_only, column_settings, find_config, open_data
 from egt.config.run_data import open_source, preparation
 from egt.data.benchmark import BENCHMARKS, list_cards, open_benchmark
-from egt.data.custom import CustomSource, Feature, Survey, card_schema, survey
-from egt.data.source import DataCard
+from egt.data.custom import Feature, card_schema, read_sample
+from egt.data.source import ALL, DataCard
 from egt.data.store import prepare_splits
 from egt.errors import DataError, counted
 from egt.files import exists
@@ -113,39 +113,39 @@ def _describe_file(
         bars(f"reading {name}", 0, None)
         source = open_data(name, list(target), task, settings)
         bars(f"reading {name}", 1, 1)
-        found = survey(source, bars)
+        readings = read_sample(source, bars)
+    errors = [reading.error for reading in readings if reading.error]
+    warnings = [f"{reading.id}: {reading.warning}" for reading in readings if reading.warning]
+    num_rows = len(source.records(ALL))
     if json:
         content = {
             "schema": source.schema.model_dump(mode="json"),
             "split_sizes": dict(source.card.split_sizes),
-            "rows": found.num_rows,
-            "rows_read": found.num_read,
-            "unreadable_rows": found.errors,
-            "warnings": [*source.warnings(), *found.warnings],
+            "rows": num_rows,
+            "rows_read": len(readings),
+            "unreadable_rows": errors,
+            "warnings": [*source.warnings(), *warnings],
         }
         print_json(content)
         return
-    print_table(f"{name}: inferred schema", ("what", "decision"), _schema_rows(source, found))
-    words = ["egt", "train", name, *(["--target", *target] if target else []), *(["--task", task] if task else [])]
-    words += ["--set", *map(str, settings)] if settings else []
-    say(f"`{shlex.join(words)}` learns from it; docs/data.md shows how to change each decision")
-
-
-def _schema_rows(source: CustomSource, found: Survey) -> list[tuple[str, str]]:
-    nodes, edges = found.num_nodes or (0,), found.num_edges or (0,)
+    graphs = [reading.graph for reading in readings if reading.graph is not None]
+    nodes, edges = ([graph.num_nodes for graph in graphs] or [0]), ([graph.num_edges for graph in graphs] or [0])
     rows = [
         *((what, decision) for what, decision, _ in source.schema.rows()),
         ("graphs", _split_sizes(source.card)),
         ("nodes", f"{min(nodes):,} to {max(nodes):,}, mean {fmean(nodes):.4g}"),
         ("edges", f"mean {fmean(edges):.4g}{'' if source.schema.directed else ' (both directions)'}"),
-        ("unreadable rows", _first_of(found.errors)),
-        ("warnings", _first_of(found.warnings)),
+        ("unreadable rows", _first_of(errors)),
+        ("warnings", _first_of(warnings)),
         *(("warning", warning) for warning in source.warnings()),
     ]
-    if found.num_read < found.num_rows:
-        read = f"{found.num_read:,} of {found.num_rows:,} rows, evenly chosen: the lines nodes to warnings"
+    if len(readings) < num_rows:
+        read = f"{len(readings):,} of {num_rows:,} rows, evenly chosen: the lines nodes to warnings"
         rows.append(("read", read))
-    return rows
+    print_table(f"{name}: inferred schema", ("what", "decision"), rows)
+    words = ["egt", "train", name, *(["--target", *target] if target else []), *(["--task", task] if task else [])]
+    words += ["--set", *map(str, settings)] if settings else []
+    say(f"`{shlex.join(words)}` learns from it; docs/data.md shows how to change each decision")
 
 
 def _split_sizes(card: DataCard) -> str:

@@ -7,7 +7,6 @@ A format (`egt.data.formats`) reads columns, `infer` decides what each of them m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -28,7 +27,7 @@ from egt.data.columns import (
 )
 from egt.data.custom_source import CustomSource, GraphRows, MoleculeRows
 from egt.data.formats.tables import Tables
-from egt.data.infer import find_id, find_smiles, find_smiles_of, infer
+from egt.data.infer import find_id, find_smiles, find_smiles_of, infer, read_overrides
 from egt.data.links import hide_links
 from egt.data.molecules import elements_of, parse_smiles
 from egt.data.schema import CustomSchema, Division, Feature, SplitKind, SplitPlan, card_schema, divide
@@ -42,10 +41,10 @@ if TYPE_CHECKING:
     from egt.data.formats.pyg import from_pyg
 
 __all__ = ["CustomSchema", "CustomSource", "Feature", "GraphsSource", "SplitPlan", "card_schema", "from_networkx"]
-__all__ += ["Survey", "from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "survey"]
+__all__ += ["from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "read_sample"]
 
 SAMPLED = 10_000
-"""Of a larger file about so many rows are read as graphs for a `Survey`."""
+"""How many rows of a larger file `read_sample` reads, about."""
 
 _CHUNK = 1_000
 """How many rows are read between two steps of a bar."""
@@ -109,7 +108,7 @@ def open_custom(
 
 
 def _cleaned(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
-    """Return data as the schema asks for it: standard molecules, and, if rows may be merged, each of them once."""
+    """Return the data with standard molecules and, if rows may be merged, each of them once, as the schema says."""
     if not raw.is_molecules:
         if schema.standardize or schema.replicates:
             raise DataError(f"{raw.where}: standardize and replicates are for molecules, and this is {raw.format} data")
@@ -179,21 +178,20 @@ def read_blocks(path: Path, size: int) -> Iterator[RawData]:
 
 def is_known(data: Any) -> bool:
     """Return whether some format reads this: a path that exists, or Python objects."""
-    return any(known.fits(data) for known in _formats())
+    return _find_format(data) is not None
+
+
+def _find_format(data: Any) -> type[Format] | None:
+    if Tables.fits(data):  # the most common one: the others are imported only when it does not fit
+        return Tables
+    return next((known for known in map(FORMATS.get, FORMATS) if known.fits(data)), None)
 
 
 def _format_of(data: Any) -> type[Format]:
-    for known in _formats():
-        if known.fits(data):
-            return known
-    raise DataError(f"{_describe_unknown(data)}; allowed are {'; '.join(known.what for known in _formats())}")
-
-
-def _formats() -> Iterator[type[Format]]:
-    yield Tables  # the most common one: the others are imported only when it does not fit
-    for name in FORMATS:
-        if (known := FORMATS.get(name)) is not Tables:
-            yield known
+    if (found := _find_format(data)) is None:
+        allowed = "; ".join(known.what for known in map(FORMATS.get, FORMATS))
+        raise DataError(f"{_describe_unknown(data)}; allowed are {allowed}")
+    return found
 
 
 def _describe_unknown(data: Any) -> str:
@@ -227,13 +225,14 @@ def _with_roles(raw: RawData, schema: CustomSchema, given: Mapping[str, Any]) ->
             f"overrides.{other[0]} cannot be changed once a model is trained; allowed here are overrides.smiles and "
             "overrides.id, the columns of this data that hold the SMILES and the names"
         )
-    if "smiles" in given and not raw.is_molecules:
+    roles = read_overrides(given)
+    if roles.smiles and not raw.is_molecules:
         raise DataError(f"{raw.where}: overrides.smiles is given, but this is {raw.format} data, without SMILES")
-    if "id" in given:
-        schema = schema.model_copy(update={"id": find_id(raw.table, str(given["id"]), raw.where)})
-    if "smiles" not in given:
+    if roles.id is not None:
+        schema = schema.model_copy(update={"id": find_id(raw.table, roles.id, raw.where)})
+    if not roles.smiles:
         return schema
-    found, model = find_smiles(raw.table, given["smiles"], raw.where), schema.smiles_columns
+    found, model = find_smiles(raw.table, roles.smiles, raw.where), schema.smiles_columns
     if len(found) != len(model):
         raise DataError(
             f"{raw.where}: {len(found)} columns of SMILES are given ({', '.join(found)}), and the model reads "
@@ -361,20 +360,8 @@ def _with_scale(feature: Feature, values: NDArray[np.float64]) -> Feature:
     return feature.model_copy(update={"mean": tuple(mean.tolist()), "std": tuple(std.tolist())})
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What the rows of custom data hold."""
-
-    num_rows: int  # all of them
-    num_read: int  # those that were read as graphs, evenly chosen among all
-    num_nodes: tuple[int, ...]  # of each graph that could be read
-    num_edges: tuple[int, ...]  # of each graph that could be read; an undirected edge counts twice
-    errors: tuple[str, ...]  # of rows that cannot be read
-    warnings: tuple[str, ...]  # of rows that can
-
-
-def survey(source: CustomSource, progress: Progress | None = None) -> Survey:
-    """Read the rows of custom data, or a sample of many."""
+def read_sample(source: CustomSource, progress: Progress | None = None) -> list[Reading]:
+    """Read the rows of custom data, or about `SAMPLED` of many, evenly chosen among all."""
     records = source.records(ALL)
     chosen = records if len(records) <= SAMPLED else records[:: -(-len(records) // SAMPLED)]
     readings: list[Reading] = []
@@ -382,12 +369,4 @@ def survey(source: CustomSource, progress: Progress | None = None) -> Survey:
         readings += source.read_all(chosen[start : start + _CHUNK])
         if progress is not None:
             progress("building graphs", len(readings), len(chosen))
-    graphs = [reading.graph for reading in readings if reading.graph is not None]
-    return Survey(
-        num_rows=len(records),
-        num_read=len(readings),
-        num_nodes=tuple(graph.num_nodes for graph in graphs),
-        num_edges=tuple(graph.num_edges for graph in graphs),
-        errors=tuple(reading.error for reading in readings if reading.error),
-        warnings=tuple(f"{reading.id}: {reading.warning}" for reading in readings if reading.warning),
-    )
+    return readings

@@ -13,9 +13,10 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import count, takewhile
 from shlex import quote
-from typing import Any, cast, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+from pydantic import BeforeValidator, Field, ValidationError
 
 from egt.data.columns import (
     DISTANCE,
@@ -41,11 +42,13 @@ from egt.data.schema import (
     SplitPlan,
     Standard,
     TargetGroup,
+    few,
     is_split_column,
 )
 from egt.data.source import NUMBERS, TargetKind
 from egt.errors import DataError, counted
 from egt.graph import IntArray, Level
+from egt.registry import Section
 
 ID_NAMES = (
     *("id", "idx", "index", "name", "graphid", "molid", "moleculeid", "compoundid", "sampleid", "chemblid"),
@@ -80,12 +83,66 @@ _LABEL = re.compile(
     r"(y|labels?|targets?|class)([_ .-]?\d+)?|(label|target|class)[_ .-]\w+|\w+[_ .-](label|target|class)"
 )
 
-OVERRIDES = (
-    *("id", "smiles", "weight", "row_weight", "directed", "kind", "positive"),
-    *("vocabulary", "standardize", "replicates"),
-    *("node_features", "edge_features", "graph_features", "pair_features"),
-    *("positions", "conformers", "hydrogens"),
-)
+
+def _check_names(given: Any) -> Any:
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError("give the names of columns, as [x, y, z]")
+    return tuple(names)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_check_names)]
+
+
+class Overrides(Section):
+    """Decisions of the user; what is None is guessed.
+
+    Fields:
+        id: the column that names the rows; "" for none.
+        smiles: the columns of SMILES.
+        weight: the column of edges with their weights; "" for none.
+        row_weight: the column that says what a row counts; "" for none.
+        directed: whether edges have a direction.
+        kind: of the target.
+        positive: the one of two classes that scores such as F1 are about.
+        vocabulary: the features of atoms and bonds.
+        standardize, replicates: how molecules are cleaned.
+        node_features, edge_features, pair_features: the kinds of columns.
+        graph_features: the numeric columns of whole graphs that are given to the model, names or patterns.
+        positions: the columns of nodes with their coordinates ("" for none); of molecules "file" or "rdkit".
+        conformers: how many RDKit makes.
+        hydrogens: whether hydrogen atoms are nodes.
+    """
+
+    id: str | None = None
+    smiles: Names | None = None
+    weight: str | None = None
+    row_weight: str = ""
+    directed: bool | None = None
+    kind: Literal["regression", "censored", "binary", "multiclass"] | None = None
+    positive: str | bool | int | float | None = None
+    vocabulary: MoleculeVocabulary = "ogb"
+    standardize: Standard = ""
+    replicates: Replicates = ""
+    node_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
+    edge_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
+    graph_features: Names | None = None
+    pair_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
+    positions: Names | None = None
+    conformers: Annotated[int, Field(ge=1, le=MOST_CONFORMERS)] = 1
+    hydrogens: bool = False
+
+
+def read_overrides(given: Mapping[str, Any] | None) -> Overrides:
+    """Return checked overrides; a `DataError` names the first that is wrong."""
+    try:
+        return Overrides.model_validate(given or {})
+    except ValidationError as error:
+        [problem, *_] = error.errors()
+        key = str(problem["loc"][0])
+    if problem["type"] == "extra_forbidden":
+        raise DataError(f"overrides.{key} is unknown; allowed are {', '.join(Overrides.model_fields)}")
+    raise DataError(f"overrides.{key} is {(given or {})[key]!r}; {problem['msg'].removeprefix('Value error, ')}")
 
 
 def infer(
@@ -103,13 +160,7 @@ def infer(
         raw: the parsed data.
         target: names or patterns of the target columns; None to guess.
         level: "graph", "node", "edge", "link" or "pair"; None to guess.
-        overrides: decisions of the user, by the names in `OVERRIDES`: the columns `id`, `smiles` (one or several),
-            `weight` of edges ("" for none) and `row_weight`, `directed`, the `kind` of the target, the `positive` one
-            of its two classes, the molecule `vocabulary`, how to `standardize` molecules and merge `replicates`, and in
-            `node_features`, `edge_features` and `pair_features` a mapping column -> "categorical", "continuous" or
-            "ignored"; in `graph_features` the numeric columns of whole graphs that are given to the model, names or
-            patterns; in `positions` the columns of nodes with their coordinates ("" for none), of molecules "file" or
-            "rdkit", how many `conformers` RDKit makes, and whether `hydrogens` are nodes.
+        overrides: decisions of the user: `Overrides` by name.
         split: how to divide the data.
         labeled: False for whole graphs without a target; columns of nodes and edges that look like labels are left out.
 
@@ -118,8 +169,9 @@ def infer(
     """
     if len(raw.problems) == raw.num_rows:
         raise DataError(f"{raw.where}: none of its {raw.num_rows} rows can be read; the first: {raw.problems[0]}")
-    given = overrides or {}
-    _check_overrides(given, level)
+    given = read_overrides(overrides)
+    if level is not None and level not in get_args(Level):
+        raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
     plan = split or SplitPlan()
     roles = _find_roles(raw, given, plan)
     notes: dict[str, str] = {}
@@ -136,38 +188,39 @@ def infer(
         else:
             level, targets = _find_targets(raw, roles, target, level)
     level = level if labeled and level is not None else "graph"
-    if targets == (DISTANCE,) and DISTANCE not in roles.free["pair"]:
+    predicts_distances = targets == (DISTANCE,) and DISTANCE not in roles.free["pair"]
+    if predicts_distances:
         kind = "regression"
     elif targets:
         whole = columns_at(raw, "pair") if level == "pair" else roles.free[level]  # of more graphs than were tried
         labels = {name: whole[name] for name in targets}
-        kind, classes, groups = guess_targets(labels, given.get("kind"), raw.where)
+        kind, classes, groups = guess_targets(labels, given.kind, raw.where)
         targets = tuple(name for group in groups for name in group.targets) or targets
         if kind in ("censored", "mixed"):
             notes |= {f"bounds.{name}": text for name, column in labels.items() if (text := describe_bounds(column))}
-    if "positive" in given:
-        classes, groups = _with_positive(classes, groups, kind, text_of(given["positive"]), raw.where)
+    if given.positive is not None:
+        classes, groups = _put_positive_last(classes, groups, kind, text_of(given.positive), raw.where)
     if roles.row_weight and level != "graph":
         raise DataError(f"{raw.where}: rows have weights only where whole graphs are predicted, not {level}s")
-    directed, direction = _find_direction(raw, given.get("directed"))
+    directed, direction = _find_direction(raw, given.directed)
     notes |= direction
     inputs = {name: roles.columns["graph"][name] for name in roles.inputs}
-    if level == "graph" and classes and "graph_features" not in given:
+    if level == "graph" and classes and given.graph_features is None:
         copies = label_copies({**inputs, **roles.free["graph"]}, targets, ())
         notes |= {f"graph_features.{name}": _why_copy(copies[name]) for name in inputs if name in copies}
         inputs = {name: column for name, column in inputs.items() if name not in copies}
     features: dict[str, Any] = {"graph_features": tuple(_continuous(*each) for each in inputs.items())}
     if raw.placed is not None and not positions:
         notes["positions"] = "the file has coordinates, which positions=file reads"
-    predicts_distances = targets == (DISTANCE,) and DISTANCE not in roles.free["pair"]
     is_symmetric, has_self_pairs = (True, False) if predicts_distances else _directions(raw, targets, level)
     for place in ("node", "edge", "pair"):
         key, free = f"{place}_features", roles.free[place]
-        chosen: Mapping[str, str] = given.get(key, {})
+        chosen: Mapping[str, FeatureKind] = getattr(given, key)
         if place == level or not labeled:
             left_out = _giving_away(free, targets, chosen, classes)
             notes |= {f"{key}.{name}": why for name, why in left_out.items()}
-            chosen = {**dict.fromkeys(left_out, "ignored"), **chosen}
+            ignored: dict[str, FeatureKind] = dict.fromkeys(left_out, "ignored")
+            chosen = {**ignored, **chosen}
         weight = roles.weight if place == "edge" else ""
         barred = {*(targets if place == level else ()), *raw.declared.get(place, ())}
         columns = {
@@ -191,10 +244,10 @@ def infer(
         smiles=roles.smiles[0] if roles.smiles else "",
         more_smiles=roles.smiles[1:],
         weight=roles.weight,
-        vocabulary=given.get("vocabulary", "ogb"),
+        vocabulary=given.vocabulary,
         canonical=raw.is_molecules,
-        standardize=given.get("standardize", ""),
-        replicates=given.get("replicates", ""),
+        standardize=given.standardize,
+        replicates=given.replicates,
         directed=directed,
         split=_find_plan(plan, roles, level, raw, divides_classes=bool(classes) and level == "graph"),
         notes=notes,
@@ -202,20 +255,20 @@ def infer(
         place=places,
         symmetric=is_symmetric,
         self_pairs=has_self_pairs,
-        hydrogens=bool(given.get("hydrogens", False)),
+        hydrogens=given.hydrogens,
         **features,
     )
 
 
 def _find_positions(
-    raw: RawData, roles: _Roles, given: Mapping[str, Any], level: Level | None
+    raw: RawData, roles: _Roles, given: Overrides, level: Level | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return where positions come from, and the shape of the place of a node."""
     if raw.is_molecules:
         return _find_placement(raw, given, roles.smiles, is_target=level == "pair")
-    if only := sorted({"conformers", "hydrogens"} & given.keys()):
+    if only := sorted({"conformers", "hydrogens"} & given.model_fields_set):
         raise DataError(f"{raw.where}: overrides.{only[0]} is for molecules, and this is {raw.format} data")
-    names = _position_columns(roles.columns["node"], given.get("positions"), raw.where)
+    names = _position_columns(roles.columns["node"], given.positions, raw.where)
     return names, _place({name: roles.columns["node"][name] for name in names})
 
 
@@ -246,15 +299,16 @@ def _directions(raw: RawData, targets: Sequence[str], level: Level) -> tuple[boo
 
 
 def _find_placement(
-    raw: RawData, given: Mapping[str, Any], smiles: Sequence[str], *, is_target: bool
+    raw: RawData, given: Overrides, smiles: Sequence[str], *, is_target: bool
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return where the positions of the atoms of molecules come from, and the shape of the place of an atom.
 
     Where they are the target, they are those of the file if it has any, and else RDKit's.
     """
-    by, count = given.get("positions") or "", given.get("conformers", 1)
+    by, count = ", ".join(given.positions or ()), given.conformers
+    reads_file = by == "file" or (is_target and not by)
+    is_placed = reads_file and (raw.placed is not None or any(text and " |(" in text for text in raw.table[smiles[0]]))
     if is_target and not by:
-        is_placed = raw.placed is not None or any(text and " |(" in text for text in raw.table[smiles[0]])
         by = "file" if is_placed and count == 1 else "rdkit"
     if count > 1 and by != "rdkit":
         raise DataError(f"overrides.conformers is {count}, and conformers are made with overrides.positions=rdkit")
@@ -264,17 +318,17 @@ def _find_placement(
         raise DataError(f"overrides.positions is {by!r}; of molecules it is file (their coordinates there) or rdkit")
     if len(smiles) > 1:
         raise DataError(f"{raw.where}: the molecules of a row have no places in common; leave overrides.positions out")
-    if by == "file" and raw.placed is None and not any(text and " |(" in text for text in raw.table[smiles[0]]):
+    if by == "file" and not is_placed:
         raise DataError(
             f"{raw.where}: column {smiles[0]!r} has no coordinates; name one with CXSMILES (--smiles), give a 3D file "
             "(.sdf, .mol2), or let RDKit place the atoms (--set overrides.positions=rdkit)"
         )
-    if by == "file" and given.get("standardize"):
+    if by == "file" and given.standardize:
         raise DataError(f"{raw.where}: a standardized molecule has lost its coordinates; choose positions=rdkit")
     return (by,), (3,) if count == 1 else (count, 3)
 
 
-def _position_columns(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+def _position_columns(columns: Columns, given: Sequence[str] | None, where: str) -> tuple[str, ...]:
     """Return the node columns with coordinates: those that are given, else vectors of 2 or 3 numbers with such a name.
 
     Several vectors are conformers, which are called `positions.0`, `positions.1`, ... where they are guessed.
@@ -283,7 +337,7 @@ def _position_columns(columns: Columns, given: str | Sequence[str] | None, where
         found = [name for name, column in columns.items() if column.ndim == 2 and column.shape[1] in (2, 3)]
         numbered = tuple(takewhile(found.__contains__, (f"positions.{k}" for k in count())))
         return numbered or tuple(name for name in found if name.lower() in POSITION_NAMES)[:1]
-    names = tuple(filter(None, [given] if isinstance(given, str) else given))
+    names = tuple(filter(None, given))
     shape = _place({name: _named(columns, name, where) for name in names})
     if names and (not 1 <= len(shape) <= 2 or shape[-1] not in (2, 3)):
         raise DataError(
@@ -299,45 +353,6 @@ def _place(columns: Columns) -> tuple[int, ...]:
     if len(shapes) > 1:
         return (0,)
     return () if not columns else shapes.pop() if len(columns) == 1 else (len(columns), *shapes.pop())
-
-
-def _check_overrides(overrides: Mapping[str, Any], level: str | None) -> None:
-    if unknown := sorted(set(overrides) - set(OVERRIDES)):
-        raise DataError(
-            f"overrides {unknown} are unknown; allowed are {', '.join(OVERRIDES)} (--set overrides.KEY=VALUE)"
-        )
-    choices: dict[str, Sequence[Any]] = {
-        "kind": [kind for kind in get_args(TargetKind) if kind != "mixed"],  # a mixed table is found, or a column is
-        "vocabulary": get_args(MoleculeVocabulary),
-        "directed": (True, False),
-        "hydrogens": (True, False),
-        "standardize": get_args(Standard)[1:],
-        "replicates": get_args(Replicates)[1:],
-    }
-    for key, allowed in choices.items():
-        if key in overrides and not any(overrides[key] is each or overrides[key] == each for each in allowed):
-            raise DataError(f"overrides.{key} is {overrides[key]!r}; allowed are {', '.join(map(str, allowed))}")
-    if overrides.get("conformers", 1) not in range(1, MOST_CONFORMERS + 1):
-        raise DataError(f"overrides.conformers is {overrides['conformers']!r}; give 1 to {MOST_CONFORMERS}")
-    for key in ("id", "weight", "row_weight"):
-        if key in overrides and not isinstance(overrides[key], str):
-            raise DataError(f"overrides.{key} is {overrides[key]!r}; give the name of a column")
-    if not isinstance(overrides.get("positive", ""), str | int | float):
-        raise DataError(f"overrides.positive is {overrides['positive']!r}; give the name of a class")
-    for key in ("node_features", "edge_features", "pair_features"):
-        kinds = overrides.get(key, {})
-        if not isinstance(kinds, Mapping) or not all(isinstance(each, str) for pair in kinds.items() for each in pair):
-            raise DataError(f"overrides.{key} is {kinds!r}; give a mapping from columns to kinds")
-    for key, example in (
-        ("smiles", "[solute, solvent]"),
-        ("graph_features", "[temperature, pH]"),
-        ("positions", "[x, y, z]"),
-    ):
-        names = overrides.get(key, ())
-        if not isinstance(names, str | Sequence) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"overrides.{key} is {names!r}; give the names of columns, as {example}")
-    if level is not None and level not in get_args(Level):
-        raise DataError(f"level is {level!r}; allowed are {', '.join(get_args(Level))}")
 
 
 @dataclass(frozen=True)
@@ -358,14 +373,14 @@ _MATRICES_TRIED = 50
 """The kind of a matrix is guessed from so many graphs."""
 
 
-def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Roles:
+def _find_roles(raw: RawData, given: Overrides, plan: SplitPlan) -> _Roles:
     columns = {level: columns_at(raw, level) for level in ("graph", "node", "edge")}
     columns["pair"] = columns_at(replace(raw, graphs=raw.graphs[:_MATRICES_TRIED]), "pair")
     table, where = columns["graph"], raw.where
-    id_column = find_id(table, given.get("id"), where)
-    smiles = find_smiles(table, given.get("smiles"), where) if raw.is_molecules else ()
-    weight = _find_weight(columns["edge"], given.get("weight"), where)
-    inputs = _find_inputs(table, given.get("graph_features", raw.inputs), where)
+    id_column = find_id(table, given.id, where)
+    smiles = find_smiles(table, given.smiles, where) if raw.is_molecules else ()
+    weight = _find_weight(columns["edge"], given.weight, where)
+    inputs = _find_inputs(table, raw.inputs if given.graph_features is None else given.graph_features, where)
     divided = {
         level: [
             name
@@ -375,16 +390,15 @@ def _find_roles(raw: RawData, given: Mapping[str, Any], plan: SplitPlan) -> _Rol
         for level, named in columns.items()
     }
     splits = {level: names[0] if names else "" for level, names in divided.items()}
-    row_weight = str(given.get("row_weight", ""))
-    if row_weight:
-        _named(table, row_weight, where)
-    taken = {"graph": {id_column, *smiles, *inputs, row_weight}, "node": set(), "edge": {weight}, "pair": set()}
+    if given.row_weight:
+        _named(table, given.row_weight, where)
+    taken = {"graph": {id_column, *smiles, *inputs, given.row_weight}, "node": set(), "edge": {weight}, "pair": set()}
     free: dict[str, dict[str, Column]] = {}
     for level, named in columns.items():
         others = {name for name in divided[level] if _ONE_OF_SPLITS.fullmatch(name)}
         roles = taken[level] | {splits[level], plan.column} | others
         free[level] = {name: named[name] for name in named if name not in roles}
-    return _Roles(id_column, smiles, weight, row_weight, inputs, splits, columns, free)
+    return _Roles(id_column, smiles, weight, given.row_weight, inputs, splits, columns, free)
 
 
 def find_id(columns: Columns, given: str | None, where: str) -> str:
@@ -416,20 +430,19 @@ def _named(columns: Columns, name: str, where: str) -> Column:
     return columns[name]
 
 
-def find_smiles(columns: Columns, given: str | Sequence[str] | None, where: str) -> tuple[str, ...]:
+def find_smiles(columns: Columns, given: Sequence[str] | None, where: str) -> tuple[str, ...]:
     """Return the columns with SMILES: those that are given, else one.
 
     That is the one with such a name, else the only one whose texts RDKit can read. Rows of several SMILES have numbered
     columns, and all of them are taken.
     """
     if given:
-        chosen = [given] if isinstance(given, str) else list(given)
-        for name in chosen:
+        for name in given:
             if _named(columns, name, where).dtype != object:
                 raise DataError(f"{where}: column {name!r} holds numbers, not SMILES")
-            if chosen.count(name) > 1:
+            if given.count(name) > 1:
                 raise DataError(f"{where}: column {name!r} is given twice for the SMILES; name each component once")
-        return tuple(chosen)
+        return tuple(given)
     if numbered := _numbered(columns):
         return numbered
     texts = [name for name, column in columns.items() if column.dtype == object]
@@ -497,10 +510,10 @@ def _find_weight(columns: Columns, given: str | None, where: str) -> str:
     return given
 
 
-def _find_inputs(columns: Columns, given: str | Sequence[str], where: str) -> tuple[str, ...]:
+def _find_inputs(columns: Columns, given: Sequence[str], where: str) -> tuple[str, ...]:
     """Return the columns of whole graphs that are given to the model, by names or patterns (`desc_*`)."""
     found: dict[str, None] = {}
-    for pattern in [given] if isinstance(given, str) else given:
+    for pattern in given:
         names = _matching(columns, pattern)
         if not names:
             raise DataError(f"{where}: there is no feature column {pattern!r}; the columns are {', '.join(columns)}")
@@ -558,11 +571,7 @@ def _find_targets(
             raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
         _check_roles(raw, roles, target)
         found, targets = _chosen_targets(roles.free, target, levels, raw.where)
-    if absent := [name for name in targets if name not in roles.free[found]]:
-        raise DataError(
-            f"{raw.where}: column {absent[0]!r} is the target, and cannot be the id, the weight or the split as "
-            "well; name another target (--target) or another column (--set overrides.id=...)"
-        )
+    _check_roles(raw, roles, targets)
     return found, targets
 
 
@@ -619,15 +628,16 @@ def _guess_targets(
             f"{raw.where}: there are targets at several levels: {_listed(options)}. Choose one with level=... (--task)"
         )
     if not options:
+        reason = next(filter(None, (_why_no_target(*each) for each in columns["graph"].items())), "")
         raise DataError(
-            f"{raw.where}: no target found. The columns are: {_listed(columns)}.{_why_unfit(columns['graph'])} "
+            f"{raw.where}: no target found. The columns are: {_listed(columns)}. {reason} "
             "Choose one with target=NAME (--target NAME), or predict links with level='link' (--task link)"
         )
     found, names = next(iter(options.items()))
     if len(names) > 1 and not raw.declared.get(found):
         kinds = [f"{name} ({'text' if columns[found][name].dtype == object else 'numbers'})" for name in names]
         raise DataError(
-            f"{raw.where}: several columns could be the target: {_few(kinds)}. "
+            f"{raw.where}: several columns could be the target: {few(kinds, 40)}. "
             f"Choose with target=NAME (--target {quote(names[0])}), several times for several, or target='*' for "
             "all of them"
         )
@@ -641,42 +651,24 @@ def _candidates(columns: Columns, level: Level, *, is_asked: bool) -> tuple[str,
     return tuple(
         name
         for name, column in columns.items()
-        if _plain_name(name) not in ID_NAMES
-        and name.lower() not in SPLIT_NAMES
-        and not _is_name_like(column)
-        and not _is_list_text(column)
+        if _plain_name(name) not in ID_NAMES and name.lower() not in SPLIT_NAMES and not _why_no_target(name, column)
     )
 
 
-def _why_unfit(columns: Columns) -> str:
-    """Return why a column of the graphs was not taken for the target, where its content is the reason."""
-    for name, column in columns.items():
-        present = column[~missing_in(column)]
-        if not len(present):
-            return f" {name!r} is empty."
-        if _is_list_text(column):
-            return f" {name!r} holds lists; if they are of atoms or bonds, name it (--target {quote(name)})."
-        if _is_name_like(column):
-            return f" {name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
+def _why_no_target(name: str, column: Column) -> str:
+    """Return why a column of whole graphs cannot be a target, where its content is the reason; "" where it can."""
+    present = column[~missing_in(column)]
+    if not len(present):
+        return f"{name!r} is empty."
+    if column.dtype == object and holds_lists(column):
+        return f"{name!r} holds lists; if they are of atoms or bonds, name it (--target {quote(name)})."
+    if column.dtype == object and len(present) > 2 and len(set(present)) == len(present):
+        return f"{name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
     return ""
 
 
-def _is_name_like(column: Column) -> bool:
-    """Return whether a column cannot be a target: nothing in it, or a text that is different in every row."""
-    present = column[~missing_in(column)]
-    return not len(present) or (column.dtype == object and len(present) > 2 and len(set(present)) == len(present))
-
-
-def _is_list_text(column: Column) -> bool:
-    return column.dtype == object and holds_lists(column)
-
-
 def _listed(columns: Mapping[Any, Iterable[str]]) -> str:
-    return "; ".join(f"{level}: {_few(list(names))}" for level, names in columns.items() if names) or "none"
-
-
-def _few(names: list[str], limit: int = 40) -> str:
-    return ", ".join(names[:limit]) + (f", ... {len(names)} in all" if len(names) > limit else "")
+    return "; ".join(f"{level}: {few([*names], 40)}" for level, names in columns.items() if names) or "none"
 
 
 def _find_direction(raw: RawData, given: bool | None) -> tuple[bool | None, dict[str, str]]:
@@ -784,7 +776,7 @@ def _is_few_whole(present: Column, distinct: int) -> bool:
     return bool(whole) and distinct <= MAX_NUMBERS_AS_CATEGORIES
 
 
-def choose_features(columns: Columns, weight: str, given: Mapping[str, str], where: str) -> tuple[Feature, ...]:
+def choose_features(columns: Columns, weight: str, given: Mapping[str, FeatureKind], where: str) -> tuple[Feature, ...]:
     """Return the features of a level: guesses, replaced by what the user says about a column."""
     if unknown := sorted(set(given) - set(columns)):
         raise DataError(f"{where}: there is no column {unknown[0]!r}; the columns are {', '.join(columns) or 'none'}")
@@ -793,14 +785,12 @@ def choose_features(columns: Columns, weight: str, given: Mapping[str, str], whe
         if name not in given:
             features.append(Feature(name=name, kind="continuous") if name == weight else guess_feature(name, column))
             continue
-        if given[name] not in get_args(FeatureKind):
-            raise DataError(f"{where}: {name!r} is to be {given[name]!r}; allowed: {', '.join(get_args(FeatureKind))}")
         if column.ndim == 2 and given[name] == "categorical":
             raise DataError(f"{where}: {name!r} holds vectors; give one column per category")
         width = column.shape[1] if column.ndim == 2 and given[name] == "continuous" else 1
         if not width:
             raise DataError(f"{where}: {name!r} holds vectors without numbers; leave it out")
-        features.append(Feature(name=name, kind=cast(FeatureKind, given[name]), width=width))
+        features.append(Feature(name=name, kind=given[name], width=width))
     return tuple(features)
 
 
@@ -814,7 +804,8 @@ def guess_targets(
     found = []
     for each in sorted({*values.values()}):  # numbers, which have no values, are first
         own = {name: columns[name] for name in columns if values[name] == each}
-        kind, classes = guess_target(own, "binary", where) if each else guess_numbers(own, where)
+        numbers: TargetKind = "censored" if _has_bounds({name: _labels_in(own[name]) for name in own}) else "regression"
+        kind, classes = guess_target(own, "binary" if each else numbers, where)
         found.append(TargetGroup(kind=kind, targets=tuple(own), classes=classes))
     return "mixed", (), tuple(found)
 
@@ -842,13 +833,6 @@ def _values_by_target(columns: Columns) -> dict[str, tuple[str, ...]]:
             undecided += [name] if {*distinct} <= {*_CLASS_NAMES} else []
             found[name] = ()
     return found | dict.fromkeys(undecided, _CLASS_NAMES if _CLASS_NAMES in found.values() else ())
-
-
-def guess_numbers(columns: Columns, where: str) -> tuple[TargetKind, tuple[str, ...]]:
-    """Return the kind of targets that are numbers, and no classes."""
-    values = {name: _labels_in(column) for name, column in columns.items()}
-    kind: TargetKind = "censored" if _has_bounds(values) else "regression"
-    return kind, ()
 
 
 def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tuple[TargetKind, tuple[str, ...]]:
@@ -884,7 +868,7 @@ def guess_target(columns: Columns, given: TargetKind | None, where: str) -> tupl
 
 
 def _labels_in(column: Column) -> Column:
-    """Return the labels that are there; among numbers, words for none are not (training tells that they count so)."""
+    """Return the labels that are there; words for none, among numbers, are not (training warns of them)."""
     present = column[~missing_in(column)]
     strange = as_numbers(present)[1]
     if 2 * len(strange) > len(present) or not any(text.strip().casefold() in _GAPS for text in strange):
@@ -943,7 +927,7 @@ def _positive_last(classes: list[str], values: Columns) -> list[str]:
     return sorted(classes, key=lambda name: name == positive)
 
 
-def _with_positive(
+def _put_positive_last(
     classes: tuple[str, ...], groups: tuple[TargetGroup, ...], kind: TargetKind, positive: str, where: str
 ) -> tuple[tuple[str, ...], tuple[TargetGroup, ...]]:
     """Return two classes, and those of groups, with the one last that scores such as F1 are about."""

@@ -112,15 +112,10 @@ def missing_descriptors(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """Some molecules.
+    """The fragments and descriptors of some molecules."""
 
-    Fields:
-        keys: of each molecule, in ascending order.
-        values: (molecules, D) descriptors on the scale sign(x) log(1 + |x|), 0 where RDKit has no number.
-    """
-
-    keys: Sequence[Keys]
-    values: NDArray[np.float32]
+    keys: Sequence[Keys]  # of each molecule, in ascending order
+    values: NDArray[np.float32]  # (molecules, D) on the scale sign(x) log(1 + |x|), 0 where RDKit has no number
 
     def __getitem__(self, rows: slice) -> Described:
         return Described(self.keys[rows], self.values[rows])

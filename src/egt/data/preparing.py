@@ -146,37 +146,24 @@ def put_together(num_nodes: int, present: int, rows: dict[str, Any], stored: Seq
 
 @dataclass(frozen=True)
 class Chunk:
-    """The graphs of some records in the layout of the store, and the records that have none.
-
-    Fields:
-        num_records: how many records were read.
-        num_nodes, rows, present: (graphs,) one number for each graph.
-        lengths: (graphs, fields) number of rows of each field of each graph.
-        data: the rows of each field that any of the graphs has, one graph after another.
-        problems: readings with an error or a warning, without their graphs.
-    """
+    """The graphs of some records in the layout of the store, and the records that have none."""
 
     num_records: int
-    num_nodes: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    present: NDArray[np.uint8]
-    lengths: NDArray[np.int64]
-    data: Mapping[str, Array]
-    problems: Sequence[Reading]
+    num_nodes: NDArray[np.int64]  # (graphs,)
+    rows: NDArray[np.int64]  # (graphs,) the row of the source that each graph came from
+    present: NDArray[np.uint8]  # (graphs,) which of the `OPTIONAL` fields each graph has, as bits
+    lengths: NDArray[np.int64]  # (graphs, fields) number of rows of each field of each graph
+    data: Mapping[str, Array]  # the rows of each field that any of the graphs has, one graph after another
+    problems: Sequence[Reading]  # with an error or a warning, without their graphs
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Some consecutive records of a split, prepared in memory.
-
-    Fields:
-        rows: the row of the source that each sample came from.
-        problems: the rows with an error or a warning, without their graphs.
-    """
+    """Some consecutive records of a split, prepared in memory."""
 
     samples: list[Sample]
-    rows: list[int]
-    problems: list[Reading]
+    rows: list[int]  # the row of the source that each sample came from
+    problems: list[Reading]  # with an error or a warning, without their graphs
     num_records: int
 
 

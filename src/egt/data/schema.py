@@ -272,7 +272,7 @@ class CustomSchema(Section):
     def rows(self) -> list[tuple[str, str, str]]:
         """Return a short table to show: what was decided, the decision, and the setting that changes it."""
         kind = "multi-label" if self.kind == "binary" and len(self.targets) > 1 else self.kind
-        classes = f" ({_few(self.classes)})" if self.classes else ""
+        classes = f" ({few(self.classes)})" if self.classes else ""
         nothing = "held-out edges" if self.level == "link" else "none, to pre-train"
         plan, key = self.split, "graph_features."
         division = "/".join(f"{share:g}" for share in plan.fractions)
@@ -282,11 +282,11 @@ class CustomSchema(Section):
         table = [
             ("format", self.format, ""),
             ("level", self.level + self._note("level"), "level"),
-            ("target", _few(self.targets) or nothing, "target"),
+            ("target", few(self.targets) or nothing, "target"),
         ]
         if self.targets or self.level == "link":
             table.append(("kind", kind + classes, "overrides.kind"))
-        table += [(f"{_few(group.targets)}", _kind_text(group), "overrides.kind") for group in self.groups]
+        table += [(f"{few(group.targets)}", _kind_text(group), "overrides.kind") for group in self.groups]
         if self.row_weight:
             table.append(("weight of a row", self.row_weight, "overrides.row_weight"))
         table += [("bounds", text, "overrides.kind") for name, text in self.notes.items() if name.startswith("bounds.")]
@@ -377,7 +377,8 @@ def _width(features: tuple[Feature, ...]) -> int:
     return sum(feature.width for feature in features if feature.kind == "continuous")
 
 
-def _few(names: tuple[str, ...], limit: int = 6) -> str:
+def few(names: Sequence[str], limit: int = 6) -> str:
+    """Return some names for a message or a table, and how many there are."""
     more = f", ... {len(names)} in all" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 
@@ -388,7 +389,7 @@ def _kind_text(group: TargetGroup) -> str:
 
 def _feature_text(feature: Feature) -> str:
     if feature.kind == "categorical":
-        return f"{feature.name}: categorical, {len(feature.vocabulary)} values ({_few(feature.vocabulary)})"
+        return f"{feature.name}: categorical, {len(feature.vocabulary)} values ({few(feature.vocabulary)})"
     if feature.kind == "continuous":
         scaled = "standardized" if feature.mean else "unchanged"
         return f"{feature.name}: continuous, {scaled}" + (f", {feature.width} numbers" if feature.width > 1 else "")

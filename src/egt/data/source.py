@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,28 @@ SPLITS = ("train", "val", "test")
 
 ALL = "all"
 """The split that holds every row in order; the only one of data that is not divided."""
+
+
+Item = TypeVar("Item")
+
+
+class OnDemand(Sequence[Item]):
+    """A sequence whose items are made when they are taken."""
+
+    @abstractmethod
+    def item(self, index: int) -> Item:
+        """Return the item of a number from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self.item(k) for k in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there is no item {index} of {len(self)}")
+        return self.item(index % len(self))
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,7 @@ class TargetSchema:
 
     @property
     def num_label_classes(self) -> int:
-        """How many classes a label has, where there is one of each node: what neighbors can be told of; else 0."""
+        """How many classes the labels of nodes have, where each has one label that neighbors may read; else 0."""
         if self.level != "node" or len(self.names) > 1 or self.row_weights:
             return 0
         return {"multiclass": self.num_classes, "binary": 2}.get(self.kind, 0)

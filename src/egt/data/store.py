@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from egt.data.preparing import (
     with_computed,
     writing_in,
 )
-from egt.data.source import Progress, Reading, Source
+from egt.data.source import OnDemand, Progress, Reading, Source
 from egt.errors import DataError
 from egt.files import lock, sync_folder, user_folder, write_atomically
 
@@ -216,7 +216,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-class Store(Sequence[Sample]):
+class Store(OnDemand[Sample]):
     """The samples of a folder written by `prepare`, in the order of the source.
 
     Arrays of a sample are read-only views of the files; encodings that are not stored are computed on access.
@@ -262,23 +262,11 @@ class Store(Sequence[Sample]):
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        """Return the sample of one graph, or a list of them."""
-        if isinstance(index, slice):
-            return [self._sample(k) for k in range(*index.indices(len(self)))]
-        num_graphs = len(self.sizes)
-        if not -num_graphs <= index < num_graphs:
-            raise IndexError(f"{self.path} holds {num_graphs} graphs; there is no graph {index}")
-        return self._sample(index % num_graphs)
-
-    def _sample(self, k: int) -> Sample:
-        starts, ends = self._offsets[k : k + 2].tolist()
+    def item(self, index: int) -> Sample:
+        """Return the sample of a graph."""
+        starts, ends = self._offsets[index : index + 2].tolist()
         rows = {name: data[starts[column] : ends[column]] for column, name, data in self._fields}
-        sample = put_together(int(self.sizes[k]), int(self._present[k]), rows, self._stored)
+        sample = put_together(int(self.sizes[index]), int(self._present[index]), rows, self._stored)
         return with_computed(sample, self.preparation)
 
     def __reduce__(self) -> tuple[type[Store], tuple[Path, Preparation]]:

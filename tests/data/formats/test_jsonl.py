@@ -128,7 +128,7 @@ def test_a_bad_line_is_a_bad_row_with_its_number(tmp_path: Path, line: dict[str,
 
 def test_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text("\n \n")
-    with pytest.raises(DataError, match="g.jsonl"):
+    with pytest.raises(DataError, match=r"g\.jsonl"):
         read_raw(tmp_path / "g.jsonl")
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from egt.data.batching.batch import GraphBatch, LayoutName, collate
 from egt.data.encodings.encoding import Sample
 from egt.data.preparing import end_with_parent
+from egt.data.source import OnDemand
 from egt.errors import ConfigError
 
 IntArray = NDArray[np.int64]
@@ -136,7 +137,7 @@ class Sampling:
         return [batches[k] for k in permutation(len(batches), self.seed, epoch, 1)]
 
 
-class Epoch(Sequence[list[IntArray]]):
+class Epoch(OnDemand[list[IntArray]]):
     """The steps of an epoch; entry k is what this process computes for step k.
 
     That is a list of micro-batches, each the numbers of its graphs sorted by size.
@@ -151,14 +152,8 @@ class Epoch(Sequence[list[IntArray]]):
     def __len__(self) -> int:
         return len(self.steps)
 
-    @overload
-    def __getitem__(self, index: int) -> list[IntArray]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[IntArray]]: ...
-    def __getitem__(self, index: int | slice) -> list[IntArray] | list[list[IntArray]]:
+    def item(self, index: int) -> list[IntArray]:
         """Return what this process computes for a step."""
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
         how, micro_batches = self.sampling, []
         for batch in self.steps[index]:
             # Dealt out in order of size, so that every process has like work.

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
 from egt.data.batching.loader import permutation
 from egt.data.encodings.encoding import Array, LabelsAround, Sample, neighbors_of
 from egt.data.encodings.loops import draw_neighborhood, inner_pairs
+from egt.data.source import OnDemand
 from egt.graph import UNKNOWN, Graph, IntArray
 
 ALL = -1
@@ -28,22 +29,15 @@ RootLevel = Literal["node", "edge"]
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What a piece is asked about.
+    """What a piece is asked about."""
 
-    Fields:
-        graph: the number of the whole graph.
-        rows: (R,) nodes, edges or query pairs of that graph.
-        places: (R,) where the output for the piece has them.
-        num_rows: how many rows that output has.
-    """
-
-    graph: int
-    rows: IntArray
-    places: IntArray
-    num_rows: int
+    graph: int  # the number of the whole graph
+    rows: IntArray  # (R,) nodes, edges or query pairs of that graph
+    places: IntArray  # (R,) where the output for the piece has them
+    num_rows: int  # of that output
 
 
-class Pieces(Sequence[Sample]):
+class Pieces(OnDemand[Sample]):
     """Prepared graphs cut into pieces, each made when it is asked for; the same piece at every time.
 
     Args:
@@ -97,14 +91,8 @@ class Pieces(Sequence[Sample]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, index: int) -> Sample: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sample]: ...
-    def __getitem__(self, index: int | slice) -> Sample | list[Sample]:
-        """Return one piece, or some of them."""
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
+    def item(self, index: int) -> Sample:
+        """Return a piece."""
         number, part, rows = self._asked(index)
         return self._graphs[number].cut(self._nodes(index), rows, part)
 

@@ -288,7 +288,7 @@ class ShortestPaths:
             raise ConfigError(f"ShortestPaths: max_hops is {self.max_hops}; it must be 1..{LARGEST_MAX_HOPS}")
 
     def join(self, other: ShortestPaths) -> ShortestPaths:
-        """Search as far as either asks; who reads the distances clips them."""
+        """Search as far as either does; what reads the distances clips them."""
         return ShortestPaths(max(self.max_hops, other.max_hops))
 
     def __call__(self, graph: Graph) -> NDArray[np.uint8]:
@@ -347,14 +347,10 @@ def spread(S: Any, start: NDArray[np.float64], hops: int) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelsAround:
-    """The encoding of known labels of C = `num_classes`: shares of each among neighbors, and along long walks.
-
-    Fields:
-        folds: parts of the labels, one of which is hidden at a time (`hidden`).
-    """
+    """The encoding of known labels of C = `num_classes`: shares of each among neighbors, and along long walks."""
 
     num_classes: int
-    folds: int
+    folds: int  # parts of the labels, one of which is hidden at a time (`without`)
 
     name: ClassVar[str] = "known_labels"
     level: ClassVar[Literal["node"]] = "node"
