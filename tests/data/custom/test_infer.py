@@ -112,7 +112,7 @@ def test_a_split_column_by_any_name_needs_no_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"overrides": {"colour": 1}}, "'colour'"),
+        ({"overrides": {"colour": 1}}, r"overrides\.colour.*smiles"),
         ({"overrides": {"kind": "rank"}}, "'rank'"),
         ({"overrides": {"id": "family"}}, "repeated"),
         ({"overrides": {"smiles": "toxic"}}, "numbers"),

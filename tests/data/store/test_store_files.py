@@ -54,7 +54,7 @@ def test_is_a_sequence(store: Store, toys: Any) -> None:
     assert [int(sample.graph.num_nodes) for sample in store[3:9:2]] == store.sizes[3:9:2].tolist()
     assert sum(1 for _ in store) == len(store)
     for outside in (len(store), -len(store) - 1):
-        with pytest.raises(IndexError, match="graphs"):
+        with pytest.raises(IndexError):
             store[outside]
 
 
