@@ -89,11 +89,6 @@ class Sheet:
         notes = "".join("\n" + fill(note, 120, initial_indent="- ", subsequent_indent="  ") for note in self.notes)
         return heading + "\n".join(lines) + ("\n" + notes if notes else "") + "\n"
 
-    def plain(self) -> Sheet:
-        """Return the table without the emphasis of Markdown."""
-        rows = [[cell.replace("**", "") for cell in row] for row in self.rows]
-        return Sheet(self.title, self.columns, rows, self.notes)
-
     def only(self, columns: Sequence[str]) -> Sheet:
         """Return the table with some of its columns; all if it lacks one of them."""
         if not {*columns} <= {*self.columns}:

@@ -54,7 +54,7 @@ def report(
             }
         )
         return
-    for sheet in (*ensemble_sheets(ensembles), *(sheet.plain().only(_SHOWN).filled() for sheet in sheets(groups))):
+    for sheet in (*ensemble_sheets(ensembles), *(sheet.only(_SHOWN).filled() for sheet in sheets(groups))):
         print_table(sheet.title, sheet.columns, sheet.rows)
         for note in sheet.notes:
             say(f"- {note}")

@@ -172,7 +172,7 @@ def _report_page(
     unfinished: Sequence[Path],
     links: Sequence[tuple[str, str]],
 ) -> str:
-    sections = [(sheet.title, sheet.plain().filled().html()) for sheet in shown]
+    sections = [(sheet.title, sheet.filled().html()) for sheet in shown]
     drawn = [(group.name, _curve_figures(group.records, group.measure.metric)) for group in groups]
     sections += [(f"Learning curves: {name}", figures) for name, figures in drawn if figures]
     sections.append((every.title, every.html()))

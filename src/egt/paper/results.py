@@ -364,7 +364,7 @@ def _ranking(groups: Sequence[RunGroup]) -> Sheet:
     measure = column.measure
     rows: list[tuple[Score, str, str, str]] = []
     for group in groups:
-        rows.append((group.score, f"**{group.model}**", "ours", short_mark(group.records[0]) or "-"))
+        rows.append((group.score, group.model, "ours", short_mark(group.records[0]) or "-"))
         if group.place and group.place[1].paper is not None and not group.place[1].is_baseline:
             rows.append((group.place[1].paper, group.model, "paper", "-"))
     rows += [(score, model, "paper", "-") for model, score in column.others.items()]

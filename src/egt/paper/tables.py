@@ -173,15 +173,8 @@ def _column(preset: str) -> Column:
     return _COLUMNS[_TITLES.get(preset) or preset.upper().replace("-", " ")]
 
 
-_RULES = {
-    "pattern": ("mlp",),
-    "cluster": ("mlp", "propagation"),
-    "tsp": ("nearest",),
-    "zinc": ("forest",),
-    "pcqm4mv2": ("forest",),
-}
-"""Baselines of a data set besides graph networks."""
-
+# The baseline of a data set that needs no network.
+_RULES = {"cluster": "propagation", "tsp": "nearest", "zinc": "forest", "pcqm4mv2": "forest"}
 _RULE_TITLES = {
     "propagation": "label propagation",
     "nearest": "nearest-neighbor rule",
@@ -190,14 +183,14 @@ _RULE_TITLES = {
 
 
 def _baselines(base: str) -> Iterator[PaperRow]:
-    """Yield graph networks of the same number of parameters by our recipe, and what needs no graph network."""
-    for form, model in (("gcn", "GCN"), ("gin", "GIN"), ("gatedgcn", "GatedGCN")):
+    """Yield networks of the same number of parameters by our recipe, and what needs no network."""
+    data = base.rpartition("-")[0]
+    networks = {"gcn": "GCN", "gin": "GIN", "gatedgcn": "GatedGCN"}
+    networks |= {"mlp": "MLP"} if data in ("pattern", "cluster") else {}
+    for form, model in networks.items():
         yield PaperRow(f"{base}-{form}", model + _OURS, _column(base), is_extra=True)
-    for rule in _RULES.get(base.rsplit("-", 1)[0], ()):
-        if rule == "mlp":
-            yield PaperRow(f"{base}-mlp", "MLP" + _OURS, _column(base), is_extra=True)
-        else:
-            yield PaperRow(base, _RULE_TITLES[rule], _column(base), is_extra=True, rule=rule)
+    if rule := _RULES.get(data):
+        yield PaperRow(base, _RULE_TITLES[rule], _column(base), is_extra=True, rule=rule)
 
 
 _FORMS = {
