@@ -328,10 +328,6 @@ class Logits(nn.Module):
         clipped = scores if self.clip is None else torch.clamp(scores, *self.clip)
         return clipped + self.E(e_hat), e_hat
 
-    def extra_repr(self) -> str:
-        """Return the settings, for `print(model)`."""
-        return f"scale={self.scale:.4g}, clip={self.clip}"
-
 
 class NoGate(nn.Module):
     """The ungated variant: A_tilde = softmax(H_hat)."""
@@ -476,7 +472,3 @@ class EdgeValues(nn.Module):
     def project(self, gathered: Tensor) -> Tensor:
         """Apply U. gathered: (nodes..., H, width). Returns (nodes..., H, d_k)."""
         return torch.einsum("...kw,kwc->...kc", gathered, self.U)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `print(model)`."""
-        return f"form={self.form}"

@@ -252,11 +252,6 @@ class Dropout(nn.Module):
     def _rows(self, context: AttentionContext) -> Indices:
         return context.layout.node_indices if self.level == "node" else context.layout.pair_indices
 
-    def extra_repr(self) -> str:
-        """Return the settings, for `print(model)`."""
-        path = f", path_probability={self.path_probability:.4g}" if self.path_probability else ""
-        return f"probability={self.probability}, stream={self.stream.name}{path}"
-
 
 class RandomMasking(nn.Module):
     """Random attention masking during training: each (i, j, head) is withheld from attention with a small probability.
@@ -316,8 +311,3 @@ class RandomMasking(nn.Module):
             attended = keep if attended is None else keep & attended
             counted = times if counted is None else times * counted
         return attended, counted
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `print(model)`."""
-        keys = f", key_probability={self.key_probability}" if self.key_probability else ""
-        return f"probability={self.probability}, gates={self.gates}{keys}"

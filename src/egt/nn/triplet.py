@@ -67,7 +67,3 @@ class TripletAggregation(nn.Module):
         b, g, v = maps.split([H, H, H * self.value_width], -1)
         a = masked_softmax(b, allowed, dim=2) * torch.sigmoid(g)  # (B, N, N, H)
         return torch.einsum("bikh,bjkhc->bijhc", a, v.unflatten(-1, (H, -1))).flatten(-2)
-
-    def extra_repr(self) -> str:
-        """Return the settings, for `print(model)`."""
-        return f"num_heads={self.num_heads}"
