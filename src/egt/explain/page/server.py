@@ -190,27 +190,29 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, answer: Callable[[], tuple[str, bytes]]) -> None:
         """Send the answer, or one sentence that says why there is none."""
-        status = HTTPStatus.OK
+        status, wrong = HTTPStatus.OK, ""
         try:
             if len(self.path) > _LONGEST_PATH:
                 raise Refused(HTTPStatus.BAD_REQUEST, f"the address is longer than {_LONGEST_PATH:,} characters")
             self.check_caller()
             kind, content = answer()
         except Refused as refused:
-            status, (kind, content) = refused.status, json_reply({"error": str(refused)})
+            status, wrong = refused.status, str(refused)
         except ValidationError as error:
-            wrong = error.errors()[0]
-            reason = f"not understood: {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
-            status, (kind, content) = HTTPStatus.BAD_REQUEST, json_reply({"error": reason})
+            first = error.errors()[0]
+            wrong = f"not understood: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            status = HTTPStatus.BAD_REQUEST
         except TooLarge as error:
-            status, (kind, content) = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, json_reply({"error": str(error)})
+            status, wrong = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error)
         except EgtError as error:
-            status, (kind, content) = self.wrong, json_reply({"error": str(error)})
+            status, wrong = self.wrong, str(error)
         except Exception as error:  # the page goes on; the terminal shows the error
             log.error("%s: %s: %s", self.path, type(error).__name__, error)
             log.debug("where it happened", exc_info=True)
-            reason = "this could not be computed; the terminal of the server says why"
-            status, (kind, content) = HTTPStatus.INTERNAL_SERVER_ERROR, json_reply({"error": reason})
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            wrong = "this could not be computed; the terminal of the server says why"
+        if wrong:
+            kind, content = json_reply({"error": wrong})
         self.status = status
         self.close_connection |= not self._is_read
         self.server.expect(self.connection)
