@@ -354,13 +354,27 @@ class MoleculeSource(Source):
         return found
 
 
-def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",)) -> Any:
-    """Return a CSV file (plain or .gz) as an Arrow table; the named columns are text, whatever they look like."""
+def read_parquet(path: Path) -> Any:
+    """Return a Parquet file as an Arrow table."""
+    import pyarrow.parquet  # a quarter of a second, and this is read whenever a preset is
+
+    try:
+        return pyarrow.parquet.read_table(path)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a Parquet table ({error})") from error
+
+
+def read_csv(path: Path, text_columns: Sequence[str] = ("smiles",), names: Sequence[str] = ()) -> Any:
+    """Return a CSV file (plain or .gz) as an Arrow table; `names` are those of the columns where it has no header.
+
+    The columns `text_columns` are text, whatever they look like.
+    """
     import pyarrow.csv
 
     options = pyarrow.csv.ConvertOptions(column_types={name: pyarrow.string() for name in text_columns})
     try:
-        return pyarrow.csv.read_csv(path, convert_options=options)
+        header = pyarrow.csv.ReadOptions(column_names=[*names])
+        return pyarrow.csv.read_csv(path, read_options=header, convert_options=options)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{path}: not a CSV table ({error})") from error
 

@@ -21,6 +21,7 @@ from egt.data.benchmark import (
     hdf5_files,
     numbers,
     read_csv,
+    read_parquet,
     rows_by_split,
 )
 from egt.data.download import fingerprint
@@ -266,22 +267,13 @@ def read_split_dict(path: Path) -> dict[str, IntArray]:
 
 @lru_cache(maxsize=2)
 def _load_graphs(path: Path) -> tuple[dict[str, Any], dict[str, IntArray]]:
-    table = _read_parquet(path)
+    table = read_parquet(path)
     return {name: column(table, name, path) for name in (*_LISTS, "y")}, rows_by_split(table, path)
-
-
-def _read_parquet(path: Path) -> Any:
-    import pyarrow.parquet  # a quarter of a second, and these cards are read whenever a preset is
-
-    try:
-        return pyarrow.parquet.read_table(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a Parquet table ({error})") from error
 
 
 @lru_cache(maxsize=2)
 def _load_table(path: Path) -> MoleculeTable:
-    table = _read_parquet(path) if path.suffix == ".parquet" else read_csv(path, ["split", "smiles"])
+    table = read_parquet(path) if path.suffix == ".parquet" else read_csv(path, ["split", "smiles"])
     return MoleculeTable(column(table, "smiles", path), numbers(table, ["y"], path), rows_by_split(table, path))
 
 
@@ -296,13 +288,7 @@ def _load_ogb(mapping: Path, *split_files: Path) -> MoleculeTable:
 
 def _read_rows(path: Path, num_rows: int) -> IntArray:
     """Return the row numbers in a split file: one a line, without a header."""
-    import pyarrow.csv
-
-    try:
-        table = pyarrow.csv.read_csv(path, read_options=pyarrow.csv.ReadOptions(column_names=["row"]))
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a file of row numbers, one a line ({error})") from error
-    rows = numbers(table, ["row"], path)[:, 0]
+    rows = numbers(read_csv(path, names=["row"]), ["row"], path)[:, 0]
     if not np.array_equal(rows, rows.astype(np.int64)) or (len(rows) and not 0 <= rows.min() <= rows.max() < num_rows):
         raise DataError(f"{path}: holds a number that is not a row of the table (0..{num_rows - 1})")
     return rows.astype(np.int64)

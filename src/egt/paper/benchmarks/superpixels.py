@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, hdf5_files
+from egt.data.benchmark import AUTHORS_URL, BENCHMARKING_GNNS, BENCHMARKS, Benchmark, column, hdf5_files, read_parquet
 from egt.data.download import fingerprint
 from egt.data.source import DataCard, Reading, Source, TargetSchema, rows_of
 from egt.errors import DataError, require_extra
@@ -99,15 +99,10 @@ def load_cifar10_jpeg(path: Path) -> Images:
 
     The files are sorted by class, so the first 500 training images of each class are for validation.
     """
-    import pyarrow.parquet
-
-    try:
-        table = pyarrow.parquet.read_table(path, columns=["split", "label", "num", "jpg"])
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: expected a Parquet table with split, label, num and jpg ({error})") from error
-    jpegs = table.column("jpg").combine_chunks()
-    split, number = np.array(table["split"].to_pylist()), table["num"].to_numpy()
-    labels = np.array([CIFAR10_CLASSES.index(name) for name in table["label"].to_pylist()], dtype=np.int64)
+    table = read_parquet(path)
+    split, label, number, jpegs = (column(table, name, path) for name in ("split", "label", "num", "jpg"))
+    split, number = np.array(split.to_pylist()), number.to_numpy()
+    labels = np.array([CIFAR10_CLASSES.index(name) for name in label.to_pylist()], dtype=np.int64)
     validation = (split == "train") & (number < _NUM_VALIDATION // 10)
     splits = {
         "train": np.flatnonzero((split == "train") & ~validation),
