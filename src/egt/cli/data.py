@@ -56,7 +56,7 @@ def data(
     elif action == "prepare":
         _prepare(name, fetch, json)
     elif name not in BENCHMARKS and (exists(name) or bool(Path(name).suffix) or Path(name).parent != Path(".")):
-        _describe_file(name, target, task, [*settings, *column_settings(smiles, features)], json)
+        _describe_file(name, target, task, smiles, features, settings, json)
     else:
         _describe_benchmark(name, json)
 
@@ -106,12 +106,18 @@ def _describe_benchmark(name: str, json: bool) -> None:
 
 
 def _describe_file(
-    name: str, target: Sequence[str], task: Level | None, settings: Sequence[str | Setting], json: bool
+    name: str,
+    target: Sequence[str],
+    task: Level | None,
+    smiles: Sequence[str],
+    features: Sequence[str],
+    settings: Sequence[str | Setting],
+    json: bool,
 ) -> None:
     check_reading_only(settings)
     with Bars(shown=not json) as bars:
         bars(f"reading {name}", 0, None)
-        source = open_data(name, list(target), task, settings)
+        source = open_data(name, list(target), task, [*settings, *column_settings(smiles, features)])
         bars(f"reading {name}", 1, 1)
         readings = read_sample(source, bars)
     errors = [reading.error for reading in readings if reading.error]
@@ -143,8 +149,10 @@ def _describe_file(
         read = f"{len(readings):,} of {num_rows:,} rows, evenly chosen: the lines nodes to warnings"
         rows.append(("read", read))
     print_table(f"{name}: inferred schema", ("what", "decision"), rows)
-    words = ["egt", "train", name, *(["--target", *target] if target else []), *(["--task", task] if task else [])]
-    words += ["--set", *map(str, settings)] if settings else []
+    given = {"target": target, "task": [task] if task else [], "smiles": smiles, "features": features, "set": settings}
+    words = ["egt", "train", name]
+    for option, values in given.items():
+        words += [f"--{option}", *map(str, values)] if values else []
     say(f"`{shlex.join(words)}` learns from it; docs/data.md shows how to change each decision")
 
 

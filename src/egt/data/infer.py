@@ -635,7 +635,9 @@ def _guess_targets(
         )
     found, names = next(iter(options.items()))
     if len(names) > 1 and not raw.declared.get(found):
-        kinds = [f"{name} ({'text' if columns[found][name].dtype == object else 'numbers'})" for name in names]
+        texts = {name for name in names if columns[found][name].dtype == object}
+        texts -= {name for name in texts if _has_bounds({name: columns[found][name]})}
+        kinds = [f"{name} ({'text' if name in texts else 'numbers'})" for name in names]
         raise DataError(
             f"{raw.where}: several columns could be the target: {few(kinds, 40)}. "
             f"Choose with target=NAME (--target {quote(names[0])}), several times for several, or target='*' for "
@@ -662,7 +664,8 @@ def _why_no_target(name: str, column: Column) -> str:
         return f"{name!r} is empty."
     if column.dtype == object and holds_lists(column):
         return f"{name!r} holds lists; if they are of atoms or bonds, name it (--target {quote(name)})."
-    if column.dtype == object and len(present) > 2 and len(set(present)) == len(present):
+    differs = column.dtype == object and len(present) > 2 and len(set(present)) == len(present)
+    if differs and not _has_bounds({name: present}):
         return f"{name!r} is a text that differs in every row (e.g. {present[0]!r}), not a number or a class."
     return ""
 

@@ -74,6 +74,13 @@ def table(path: Path, weights: list[str] | None = None, count: int = 60) -> Path
     return path
 
 
+def test_bounds_that_differ_in_every_row_are_no_names(tmp_path: Path) -> None:
+    path = tmp_path / "ki.csv"
+    path.write_text('smiles,"Ki, nM"\nCCO,"0,5"\nCCC,">10,25"\nCCN,3\nCCCC,"1,25"\n')
+    schema = open_custom(path).schema
+    assert (schema.targets, schema.kind) == (("Ki, nM",), "censored")
+
+
 def test_labels_are_grouped_by_kind_with_the_weight_of_the_row_last(tmp_path: Path) -> None:
     source = open_custom(
         table(tmp_path / "m.csv", ["2", "", "0"]), target="*", overrides={"row_weight": "w", "positive": "no"}

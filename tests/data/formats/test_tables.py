@@ -166,6 +166,15 @@ def test_a_decimal_comma_where_the_comma_is_free() -> None:
     assert mixed.tolist() == ["1,5", "1.5", None, None], "two spellings: no guess"
 
 
+@pytest.mark.parametrize("cells", [[">5,5", "0,25", "", "3"], ["0,25", "≤ 1,5", "", "3"]])
+def test_bounds_have_decimal_commas_too(cells: list[str]) -> None:
+    assert column_of_texts(cells).tolist() == [cell.replace(",", ".") or None for cell in cells]
+    names = [">5,5", "0,25", "a,b"]
+    assert column_of_texts(names).tolist() == names
+    assert columns_of_texts([[">1,500", "2"]], decimal_comma=True)[0].tolist() == [">1.500", "2"]
+    assert column_of_texts([">1,500", "2"]).tolist() == [">1,500", "2"], "decimals or thousands"
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "utf-8-sig"])
 def test_encodings_of_spreadsheets(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.csv").write_bytes("smiles;größe\r\nCCO;1,5\r\nCC;2,5\r\n".encode(encoding))

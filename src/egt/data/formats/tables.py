@@ -60,6 +60,8 @@ _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _CLEAR_COMMA = re.compile(r",(?!\d{3}$)|^[+-]?0,|^[+-]?\d{4,},")
 """A comma that does not stand between thousands."""
+_COMPARED = re.compile(r"[<>≤≥~≈=]+\s*")
+"""What stands in front of a number that is a bound."""
 
 _BLOCK = 2**20
 _TOGETHER = 2**16
@@ -300,7 +302,7 @@ def _tell_commas(cells: Mapping[str, Sequence[str]], columns: Columns, path: Pat
             continue
         present = [cell for cell in _present(cells[name]) if cell is not None]
         example = next(cell for cell in present if "," in cell)
-        if column.dtype != object:
+        if column.dtype != object or not any("," in cell for cell in column if cell):
             shown = example.replace(",", ".")
             logger.warning("%s: column %r has decimal commas: %s is read as %s", path, name, example, shown)
         elif all(_DECIMAL_COMMA.fullmatch(cell) for cell in present):
@@ -323,7 +325,7 @@ def columns_of_texts(columns: Sequence[Sequence[str]], *, decimal_comma: bool = 
     for k, cells in enumerate(columns):
         first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
         if first and not _is_value(first):
-            found[k] = objects(_present(cells))
+            found[k] = _texts(_present(cells), decimal_comma=decimal_comma)
         else:
             likely.append(k)
     step = max(1, _TOGETHER // max([1, *map(len, columns)]))
@@ -365,7 +367,16 @@ def _mixed_column(cells: Sequence[str], *, decimal_comma: bool) -> Column:
     clear = decimal_comma or any(_CLEAR_COMMA.search(cell) for cell in known)
     if found is None and clear and all(_DECIMAL_COMMA.fullmatch(cell) for cell in known):
         return np.array([np.nan if cell is None else float(cell.replace(",", ".")) for cell in present])
-    return objects(present)
+    return _texts(present, decimal_comma=decimal_comma)
+
+
+def _texts(cells: Sequence[str | None], *, decimal_comma: bool) -> Column:
+    """Return a column of texts; where all are numbers or bounds, of which some are `>0,5`, with decimal points."""
+    numbers = [_COMPARED.sub("", cell, count=1) if _COMPARED.match(cell) else cell for cell in cells if cell]
+    are_numbers = all(_DECIMAL_COMMA.fullmatch(each) for each in numbers)
+    if are_numbers and (decimal_comma or any(_CLEAR_COMMA.search(each) for each in numbers)):
+        return objects([cell and cell.replace(",", ".") for cell in cells])
+    return objects(cells)
 
 
 def _present(cells: Sequence[str]) -> list[str | None]:
