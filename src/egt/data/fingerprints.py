@@ -72,8 +72,8 @@ def _refined(graphs: Sequence[Graph], radius: int, *, chiral: bool) -> list[Code
         codes = found[-1]
         messages = np.zeros_like(codes)
         if len(i):
-            messages[i[firsts]] = np.add.reduceat(_mix(codes[j] + bonds), firsts)
-        found.append(_mix(codes * _FACTORS[1] + messages))
+            messages[i[firsts]] = np.add.reduceat(mix_bits(codes[j] + bonds), firsts)
+        found.append(mix_bits(codes * _FACTORS[1] + messages))
     return found
 
 
@@ -81,11 +81,11 @@ def _codes_of(categories: IntArray) -> Codes:
     """(rows,) a code for the categories of each row."""
     codes = np.full(len(categories), len(_FACTORS), np.uint64)
     for column in categories.T.astype(np.uint64):
-        codes = _mix(codes + column * _FACTORS[0])
+        codes = mix_bits(codes + column * _FACTORS[0])
     return codes
 
 
-def _mix(codes: Codes) -> Codes:
+def mix_bits(codes: Codes) -> Codes:
     """Spread every bit over all 64 (the finalizer of splitmix64)."""
     codes = codes + _FACTORS[0]
     codes = (codes ^ (codes >> np.uint64(30))) * _FACTORS[1]

@@ -9,6 +9,7 @@ import scipy
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from egt.data.fingerprints import mix_bits
 from egt.graph import Graph, IntArray
 from egt.parts.inputs import PairChoice
 from egt.registry import register
@@ -75,7 +76,8 @@ class Expander(PairChoice):
         if graph.num_nodes <= self.degree + 1:
             return (all_pairs(graph.num_nodes),)
         nodes = _node_bits(graph)
-        cycles = [np.argsort(_mix(nodes + _mix(np.uint64(number)))) for number in range(self.degree // 2)]
+        salts = mix_bits(np.arange(self.degree // 2, dtype=np.uint64))
+        cycles = [np.argsort(mix_bits(nodes + salt)) for salt in salts]
         forward = np.concatenate([np.stack([cycle, np.roll(cycle, -1)]) for cycle in cycles], axis=1)
         return (np.concatenate([forward, forward[::-1]], axis=1),)
 
@@ -86,22 +88,13 @@ def _node_bits(graph: Graph) -> Bits:
     values = np.ascontiguousarray(graph.node_values, np.float32).view(np.uint32)
     bits = np.zeros(graph.num_nodes, np.uint64)
     for column in (*graph.node_categories.T, *values.T, *degrees):
-        bits = _mix(bits + column.astype(np.uint64))
-    bits = _mix(bits + bits.sum())  # nodes of other graphs are others
+        bits = mix_bits(bits + column.astype(np.uint64))
+    bits = mix_bits(bits + bits.sum())  # nodes of other graphs are others
     order = np.argsort(bits, kind="stable")
     ordered = bits[order]
     place = np.empty_like(order)
     place[order] = np.arange(graph.num_nodes) - np.searchsorted(ordered, ordered)
-    return _mix(bits + place.astype(np.uint64))
-
-
-def _mix(bits: Bits | np.uint64) -> Bits:
-    """Return the finalizer of SplitMix64: bits that look random, another number for each number."""
-    with np.errstate(over="ignore"):
-        x = np.asarray(bits) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
+    return mix_bits(bits + place.astype(np.uint64))
 
 
 @register
