@@ -7,7 +7,7 @@ are any, in a last column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -120,12 +120,12 @@ class Mixed(TaskPart):
             return None
         sizes = [len(part.names) for part in self.parts]
         ones = [scale or TargetScale((0.0,) * size, (1.0,) * size) for scale, size in zip(scales, sizes, strict=True)]
-        return TargetScale(*(tuple(x for each in ones for x in getattr(each, end)) for end in ("mean", "std")))
+        return _join_scales(ones)
 
     def label_scale(self, scale: TargetScale) -> TargetScale:
         found = [piece.part.label_scale(_slice(scale, piece.targets)) for piece in self.pieces]
         found += [TargetScale((0.0,), (1.0,))] * self.row_weights
-        return TargetScale(*(tuple(x for each in found for x in getattr(each, end)) for end in ("mean", "std")))
+        return _join_scales(found)
 
     def uninformed(self, targets: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
         rows = [np.atleast_2d(each) for each in targets]
@@ -195,6 +195,11 @@ class Mixed(TaskPart):
 
 def _slice(scale: TargetScale, places: slice) -> TargetScale:
     return TargetScale(scale.mean[places], scale.std[places])
+
+
+def _join_scales(scales: Iterable[TargetScale]) -> TargetScale:
+    means, stds = zip(*((scale.mean, scale.std) for scale in scales), strict=True)
+    return TargetScale(tuple(chain(*means)), tuple(chain(*stds)))
 
 
 def _join(rows: Iterable[Row]) -> Row:
