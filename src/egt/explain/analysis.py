@@ -24,8 +24,7 @@ UNREACHABLE = LARGEST_MAX_HOPS + 1
 TO_VIRTUAL, FROM_VIRTUAL = UNREACHABLE + 1, UNREACHABLE + 2
 _CODES = FROM_VIRTUAL + 1
 _NAMES = {UNREACHABLE: "unreachable", TO_VIRTUAL: "to virtual", FROM_VIRTUAL: "from virtual"}
-KINDS = ("self", "edge", "other")
-"""A node with itself, an edge, and any other pair of nodes; virtual nodes count nowhere."""
+KINDS = ("self", "edge", "other")  # a node with itself, an edge, any other pair; virtual nodes count nowhere
 
 _FAINT = 0.1  # a weight below this part of an even share counts as none
 

@@ -34,8 +34,7 @@ from egt.inference.forward import rows_per_graph
 from egt.inference.predictor import Predictor
 from egt.parts.tasks.task import TaskPart
 
-_BOND_LENGTH, _LEAST_DISTANCE = 1.5, 1.0
-"""The length of a bond in a drawing, and the distance of two nodes that do not touch."""
+_BOND_LENGTH, _LEAST_DISTANCE = 1.5, 1.0  # in a drawing: of a bond, and of two nodes that do not touch
 
 
 @dataclass(frozen=True, eq=False)

@@ -463,8 +463,7 @@ class Centered:
         return centered
 
 
-TRIVIAL = 1e-8
-"""Eigenvalues up to this are zero: one for each connected component, which say nothing about places within it."""
+TRIVIAL = 1e-8  # eigenvalues up to this are zero: one for each connected component
 
 
 @register
@@ -550,8 +549,7 @@ def _slow_sparse(graph: Graph, rank: int) -> tuple[Matrix, Matrix]:
 
 NumSteps = Annotated[int, Field(gt=0, le=2048)]
 
-_SMALL = 1 << 22
-"""Numbers of all pairs that are computed to take some of them: rows at once, they are four times as fast."""
+_SMALL = 1 << 22  # numbers of all pairs that are computed to take some of them: rows at once are four times as fast
 
 
 @register

@@ -37,8 +37,7 @@ from egt.parts.tasks.task import FAMILIARITY, REMARKS
 from egt.training.record import RunRecord, curves, read_run
 
 Json = dict[str, Any]
-AT_ONCE = 64
-"""The most graphs that are predicted together. Forked processes prepare more of them, which threads forbid."""
+AT_ONCE = 64  # graphs that are predicted together; more are prepared by forked processes, which threads forbid
 
 INTERVAL = 0.9  # the chance of intervals and sets on the page to hold the truth
 MOST_BYTES = 5_000_000  # the size of the largest request, uploads included

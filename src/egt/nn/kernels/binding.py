@@ -161,8 +161,7 @@ def run_parallel() -> int | None:
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 _POOLED_BYTES = 1 << 20  # smaller buffers come from the heap as any other tensor
-_ROOM = 1.25
-"""Blocks are this much larger than their first buffer: the next batch may be, and pages never touched cost nothing."""
+_ROOM = 1.25  # blocks are larger than their first buffer: the next may be, and untouched pages cost nothing
 
 
 class Pool:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from egt.nn.channels import Channels
 
 
-_ROUNDING = 1e-12
-"""Labels that differ by less than this share of the largest of them are the same number, whatever its unit."""
+_ROUNDING = 1e-12  # labels that differ by a smaller share of the largest of them are the same number
 
 
 @dataclass(frozen=True)
