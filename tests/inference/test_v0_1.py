@@ -89,6 +89,9 @@ def check_rows(expected: list[dict[str, str]], again: Path) -> None:
         }
 
 
+RECALLS = ("weighted_accuracy", "balanced_accuracy")
+
+
 def test_the_same_metrics(kind: str, folder: Path, capsys: Capture) -> None:
     found = {}
     for split in json.loads((folder / "metrics.json").read_text()):
@@ -98,6 +101,8 @@ def test_the_same_metrics(kind: str, folder: Path, capsys: Capture) -> None:
 
     def check(file: Path) -> None:
         for split, then in json.loads(file.read_text()).items():
+            # One value had two names, of which a task now uses one.
+            then = {name: value for name, value in then.items() if name not in RECALLS or name in found[split]}
             now = {name: found[split][name] for name in then}
             assert now == pytest.approx(then, rel=TOLERANCE, abs=TOLERANCE)
 

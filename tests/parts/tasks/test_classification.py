@@ -101,12 +101,19 @@ def test_class_scores_are_pooled_over_the_split() -> None:
     scores.update(torch.eye(2)[[0, 0]], torch.tensor([[1.0], [0.0]]))
     assert scores.compute() == {
         "accuracy": pytest.approx(4 / 6),
-        "weighted_accuracy": pytest.approx((3 / 4 + 1 / 2) / 2),
         "balanced_accuracy": pytest.approx((3 / 4 + 1 / 2) / 2),
         "f1": pytest.approx(2 * 1 / (2 + 1 + 1)),
         "mcc": pytest.approx((1 * 3 - 1 * 1) / math.sqrt(2 * 2 * 4 * 4)),
         "num_labels": 6,
     }
+
+
+def test_the_mean_recall_has_one_name() -> None:
+    """The paper's where the paper's metric decides, else that of scikit-learn."""
+    names = {"weighted_accuracy", "balanced_accuracy"}
+    for metric in ("accuracy", *names):
+        found = Multiclass(num_classes=3, metric=metric).scores().compute()
+        assert names & found.keys() == {metric if metric in names else "balanced_accuracy"}
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 6])

@@ -217,7 +217,8 @@ class Multiclass(TaskPart):
         return nn.losses.entropy(prediction, target[:, 0], weight)
 
     def scores(self) -> Scores:
-        return ClassScores(self.num_classes)
+        recall = self.metric if self.metric == "weighted_accuracy" else "balanced_accuracy"
+        return ClassScores(self.num_classes, recall)
 
     def decode(self, prediction: Tensor) -> Tensor:
         return prediction.float().softmax(-1)

@@ -156,9 +156,13 @@ class MeanScores(ErrorScores):
 
 
 class ClassScores:
-    """Scores of one of `num_classes` classes, pooled over every label of the split (`class_scores`)."""
+    """Scores of one of `num_classes` classes, pooled over every label of the split (`class_scores`).
 
-    def __init__(self, num_classes: int) -> None:
+    `recall` is what the mean recall of the classes is called; the paper says `weighted_accuracy`.
+    """
+
+    def __init__(self, num_classes: int, recall: str = "balanced_accuracy") -> None:
+        self.recall = recall
         self.confusion = np.zeros((num_classes, num_classes), np.int64)  # [target, predicted]
 
     def update(self, prediction: Tensor, target: Tensor) -> None:
@@ -173,7 +177,9 @@ class ClassScores:
         self.confusion = self.confusion + other.confusion
 
     def compute(self) -> dict[str, float]:
-        return {**class_scores(self.confusion), "num_labels": float(self.confusion.sum())}
+        scores = class_scores(self.confusion)
+        scores = {self.recall if name == "balanced_accuracy" else name: value for name, value in scores.items()}
+        return {**scores, "num_labels": float(self.confusion.sum())}
 
 
 class RankingScores(_KeptScores):
@@ -212,21 +218,20 @@ def confusion_matrix(label: Array, answer: Array, num_classes: int) -> NDArray[n
 def class_scores(confusion: NDArray[np.int64]) -> dict[str, float]:
     """Return the scores of answers that are classes, from their confusion matrix (C, C), [label, answer].
 
-    `accuracy`; `balanced_accuracy`, which the paper calls `weighted_accuracy`: the mean recall of the classes that
-    occur; `f1`: of two classes that of class 1, of more the mean over those that occur or are answered; `mcc`: the
-    correlation of labels and answers (Matthews), 0 where all of either are of one class.
+    `accuracy`; `balanced_accuracy`: the mean recall of the classes that occur; `f1`: of two classes that of class 1, of
+    more the mean over those that occur or are answered; `mcc`: the correlation of labels and answers (Matthews), 0
+    where all of either are of one class.
     """
     right, of_class, as_class = np.diag(confusion).astype(float), confusion.sum(1), confusion.sum(0)
     labels = float(confusion.sum())
     if not labels:
-        return dict.fromkeys(("accuracy", "weighted_accuracy", "balanced_accuracy", "f1", "mcc"), NAN)
+        return dict.fromkeys(("accuracy", "balanced_accuracy", "f1", "mcc"), NAN)
     recall = _mean(right[of_class > 0] / of_class[of_class > 0])
     found = of_class + as_class  # 2 TP + FP + FN
     f1 = np.divide(2 * right, found, out=np.full(len(found), NAN), where=found > 0)
     spread = np.sqrt((labels**2 - (of_class**2.0).sum()) * (labels**2 - (as_class**2.0).sum()))
     return {
         "accuracy": float(right.sum() / labels),
-        "weighted_accuracy": recall,
         "balanced_accuracy": recall,
         "f1": float(f1[1]) if len(f1) == 2 else _mean(f1),
         "mcc": float((right.sum() * labels - of_class.astype(float) @ as_class) / spread) if spread else 0.0,
