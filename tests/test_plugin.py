@@ -1,4 +1,4 @@
-"""A package that egt has never seen adds an encoding, a readout and a task, and all commands work with them."""
+"""A package that egt has never seen adds an encoding, readout, task and layer, and all commands work with them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -99,6 +100,25 @@ def test_python_trains_and_resumes_with_the_parts(trained: Path, installed: Path
         "assert list(run.predict(['CCO']).to_pandas().columns)[2:4] == ['rings', 'rings_count']\n"
     )
     done = python("-c", code, where=trained, plugin=installed)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_layer_trains_in_two_processes_as_in_one_resumes_and_predicts(installed: Path, tmp_path: Path) -> None:
+    molecules(tmp_path / "rings.csv", rings=[float(smiles.count("1") // 2) for smiles in SMILES])
+    settings = [*(s for s in TINY if not s.startswith("trainer")), "model.layer=gated", "model.num_layers=2"]
+    curves = []
+    for devices in (1, 2):
+        for epochs, more in (("1", []), ("2", ["--resume"])):
+            command = ["-m", "egt", "train", "rings.csv", "--target", "rings", "--out", f"run{devices}", *more, "--set"]
+            limits = [f"trainer.max_epochs={epochs}", f"trainer.devices={devices}"]
+            done = python(*command, *settings, *limits, where=tmp_path, plugin=installed)
+            assert done.returncode == 0, done.stderr
+        rows = list(csv.DictReader((tmp_path / f"run{devices}" / "metrics.csv").open()))
+        curves.append([[float(row[name]) for name in ("train_loss", "val_loss")] for row in rows])
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-4)
+    assert len(curves[0]) == 2
+    done = python("-m", "egt", "predict", "run2", "CCO", "-o", "out.csv", where=tmp_path, plugin=installed)
     assert done.returncode == 0, done.stderr
 
 
