@@ -77,7 +77,7 @@ def test_a_run_that_is_stopped_in_its_validation_does_it_again(tmp_path: Path, t
     options: dict[str, Any] = {"show_progress": False}
     alone = train_on(config, samples, validation, folder=tmp_path / "alone", **options)
     out, steps = tmp_path / "stopped", []
-    for after in (16, 16, 28):  # labels and sizes are looked at first: 12 samples; an epoch reads 11
+    for after in (16, 16, 41):  # 13 reads look at labels; then a validation has 23, of sizes and of samples
         interrupting = Interrupting(validation, after, signal.SIGTERM)
         with pytest.raises(RunError, match="SIGTERM") as stopped:
             train_on(config, samples, interrupting, folder=out, resume=True, **options)
