@@ -2,6 +2,8 @@
 
     python -m benchmarks.steps [--json] [--preset zinc-100k-plus] [--batch 32] [--steps 60] [--threads 1]
 
+The preset may be the config.yaml of a run, such as one on a table.
+
 A step comes from the store through the loader (in this process), inputs, layers, readout, loss, backward, clip,
 optimizer and average, by the functions of `egt.training`. The layer stack is measured on the same batches, in turns
 with the steps. With one thread, times are CPU seconds of this process, which other programs disturb less. Data is read
@@ -14,25 +16,32 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from egt.config.load import override
+from egt.config.load import find_config, override
 from egt.config.run import RunConfig
 from egt.config.run_data import open_source, prepare_split
 from egt.data.batching.batch import GraphBatch
+from egt.nn.kernels.binding import loaded
 from egt.nn.randomness import graph_keys
-from egt.paper.presets import preset
 from egt.processes import Interruption
+from egt.training.checks import fit_scale, read_labels
 from egt.training.loop import Job, Work, clip_gradients, train_step
 from egt.training.state import Engine
 
 _Result = TypeVar("_Result")
 _WARM_UP = 5
+KERNEL = (
+    *("egt_pair_pass_forward", "egt_pair_pass_backward", "egt_norm_linear", "egt_norm_linear_backward"),
+    *("egt_node_update", "egt_node_update_backward", "egt_node_factors"),
+)
 
 
 class Clock:
@@ -55,6 +64,28 @@ class Clock:
         return 1e3 * sum(known) / len(known)
 
 
+@contextmanager
+def timed_kernel(clock: Clock) -> Iterator[None]:
+    """Note how long a step is inside of the compiled kernel, whatever calls it."""
+    library, spent = loaded(), 0.0
+
+    def timed(function: Callable[..., None], *arguments: Any) -> None:
+        nonlocal spent
+        start = clock.now()
+        function(*arguments)
+        spent += clock.now() - start
+
+    known = {name: getattr(library, name) for name in KERNEL}
+    for name, function in known.items():
+        setattr(library, name, partial(timed, function))
+    try:
+        yield
+    finally:
+        for name, function in known.items():
+            setattr(library, name, function)
+    clock.seconds.setdefault("kernel", []).append(spent)
+
+
 def layer_stack(work: Work, batch: GraphBatch, clock: Clock) -> None:
     """Run the layers alone, forward and backward."""
     model = work.state.model
@@ -74,6 +105,13 @@ def layer_stack(work: Work, batch: GraphBatch, clock: Clock) -> None:
     work.state.optimizer.zero_grad()
 
 
+def endless(work: Work) -> Iterator[list[GraphBatch]]:
+    """Yield the micro-batches of one step after another; tables have few in an epoch."""
+    while True:
+        yield from work.remaining_steps()
+        work.state.progress.epoch, work.state.progress.position = work.state.progress.epoch + 1, 0
+
+
 def measure(config: RunConfig, num_steps: int) -> dict[str, float]:
     """Return milliseconds per step of each kind of work."""
     source = open_source(config)
@@ -81,20 +119,22 @@ def measure(config: RunConfig, num_steps: int) -> dict[str, float]:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "checkpoints").mkdir()
-        facts = {"scale": None, "config": config.model_dump(mode="json")}
+        scale = fit_scale(config, read_labels(config, store))
+        facts = {"scale": scale and scale.to_json(), "config": config.model_dump(mode="json")}
         job = Job(config, store, (), Path(folder), facts, show_progress=False)
         work = Work(job, Engine(config.trainer), Interruption())
-        steps = iter(work.remaining_steps())
+        steps = endless(work)
         for _ in range(num_steps + _WARM_UP):
             batches = clock("loader", lambda: next(steps))
             layer_stack(work, batches[0], clock)
-            sums = clock("step", lambda batches=batches: train_step(work, batches))  # type: ignore[misc]
+            with timed_kernel(clock):
+                sums = clock("step", lambda batches=batches: train_step(work, batches))  # type: ignore[misc]
             clock("count and average", lambda sums=sums: work.state.count(sums))  # type: ignore[misc]
             clock("clip", lambda: clip_gradients(work))
             clock("optimizer", work.state.optimizer.step)
     found = {kind: clock.mean(kind) for kind in clock.seconds}
     whole = found["loader"] + found["step"] + found["count and average"]
-    return {**found, "whole step": whole, "ratio": whole / found["layers"]}
+    return {**found, "whole step": whole, "ratio": whole / found["layers"], "of the kernel": whole / found["kernel"]}
 
 
 def main() -> None:
@@ -108,12 +148,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     settings = [f"data.batch_size={options.batch}", "trainer.trackers=[]", *options.set]
-    found = measure(override(preset(options.preset), settings), options.steps)
+    found = measure(override(find_config(options.preset), settings), options.steps)
     if options.json:
         print(json.dumps(found))
         return
     for kind, value in found.items():
-        print(f"{kind:20} {value:8.2f}" + ("" if kind == "ratio" else " ms"))
+        print(f"{kind:20} {value:8.2f}" + ("" if kind in ("ratio", "of the kernel") else " ms"))
 
 
 if __name__ == "__main__":

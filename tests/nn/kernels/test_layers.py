@@ -24,7 +24,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     if not available():
         pytest.skip("the fused kernel needs a C++ compiler")
     found: list[str] = []
-    for name in ("norm_linear", "node_update"):
+    for name in ("project_rows", "update_rows"):
         operator = getattr(layers, name)
 
         def call(*arguments: Any, name: str = name, operator: Any = operator) -> Any:
@@ -45,13 +45,13 @@ def forward(*, training: bool = False, **model: Any) -> None:
 
 def test_each_layer_is_two_operators(calls: list[str]) -> None:
     forward()
-    assert calls == 2 * ["norm_linear", "node_update"]
+    assert calls == 2 * ["project_rows", "update_rows"]
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu", "silu"])
 def test_every_activation_and_dropout_is_in_the_kernel(calls: list[str], activation: str) -> None:
     forward(training=True, activation=activation, node_dropout=0.1, node_ffn_dropout=0.1)
-    assert calls == 2 * ["norm_linear", "node_update"]
+    assert calls == 2 * ["project_rows", "update_rows"]
 
 
 def test_last_layer_of_virtual_nodes_updates_their_rows_alone(

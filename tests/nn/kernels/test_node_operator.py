@@ -19,6 +19,8 @@ from egt.nn.kernels.operators import (
     node_update_backward,
     norm_linear,
     norm_linear_backward,
+    project_rows,
+    update_rows,
 )
 from egt.nn.randomness import Dropout, Stream, graph_keys, salts
 
@@ -77,13 +79,13 @@ def _update(activation: str, drops: bool = False) -> tuple[Callable[..., list[Te
         return h1 + D2 * (getattr(F, activation)(hidden) @ W2.t() + b2)
 
     def fused(h: Tensor, out: Tensor, *weights: Tensor, portable: bool = False) -> Tensor:
-        return node_update(h, out, *factors(*h.shape), *weights, EPS, activation, True, portable)[0]
+        return update_rows(h, out, *factors(*h.shape), *weights, EPS, activation, True, portable)[0]
 
     return update_inputs, fused, plain
 
 
 def fused_projection(*inputs: Tensor, portable: bool = False) -> Tensor:
-    return norm_linear(*inputs, EPS, portable)
+    return project_rows(*inputs, EPS, portable)
 
 
 OPERATORS: dict[str, tuple[Callable[..., list[Tensor]], Callable[..., Tensor], Callable[..., Tensor]]] = {

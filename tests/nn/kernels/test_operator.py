@@ -39,7 +39,7 @@ def test_custom_operator_checks(make_case: Any, activation: int, threshold: int)
     numbers = Numbers(1e-5, 1e-5, -5.0, 5.0, 0.5, *[1.0] * (len(case.random) - 1))
     keys = [stream.keys for stream in case.random] if threshold else []
     for listed in ([], list(case.pair_list()))[: 2 if activation == 0 else 1]:
-        arguments = (case.qkv, case.e, torch.tensor([3, 2]), listed, None, keys, order, switches, list(numbers))
+        arguments = (case.qkv, case.e, torch.tensor([3, 2]), listed, None, keys, switches, list(numbers), order)
         torch.library.opcheck(run, arguments)
 
 

@@ -18,9 +18,9 @@ from egt.nn.kernels.operators import (
     RandomStream,
     RandomStreams,
     node_factors,
-    node_update,
-    norm_linear,
     pair_pass,
+    project_rows,
+    update_rows,
 )
 from egt.nn.layer import (
     CentralityGate,
@@ -211,10 +211,10 @@ class FusedLayer(EGTLayer):
         known(context)  # or an error, before anything is computed
         norm, qkv = _layer_norm(self.norm_h), self.qkv
         if self.outer is None:
-            return norm_linear(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps), None
+            return project_rows(h, norm.weight, norm.bias, qkv.weight, qkv.bias, norm.eps, False), None
         weight = torch.cat([qkv.weight, self.outer.weight])
         bias = torch.cat([qkv.bias, qkv.bias.new_zeros(self.outer.out_features)])
-        both: Tensor = norm_linear(h, norm.weight, norm.bias, weight, bias, norm.eps)
+        both: Tensor = project_rows(h, norm.weight, norm.bias, weight, bias, norm.eps, False)
         of_heads, ends = both.tensor_split([qkv.out_features], -1)
         return of_heads, ends
 
@@ -231,10 +231,10 @@ class FusedLayer(EGTLayer):
     def _update(self, h: Tensor, out: Tensor, context: AttentionContext) -> Tensor:
         ffn, norm = self.ffn, _layer_norm(self.ffn.norm)
         factors = [dropout.factors(h.shape[-1], context, _drawn) for dropout in (self.dropout, ffn.dropout)]
-        h_new: Tensor = node_update(
+        h_new: Tensor = update_rows(
             *(h, out, *factors, self.O_h.weight, self.O_h.bias, norm.weight, norm.bias),
             *(ffn.W1.weight, ffn.W1.bias, ffn.W2.weight, ffn.W2.bias),
-            *(norm.eps, self.activation, torch.is_grad_enabled()),
+            *(norm.eps, self.activation, torch.is_grad_enabled(), False),
         )[0]
         return h_new
 

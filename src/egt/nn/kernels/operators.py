@@ -198,22 +198,25 @@ def pair_pass(
     numbers = Numbers(norm_eps, ffn_norm_eps, *clip, scale, *(stream.scale for stream in random[1:]))
     present = [tensor for pair in pairs if pair is not None for tensor in pair]
     keys = [stream.keys for stream in random if stream.threshold]
-    inputs = (qkv, e, sizes, list(listed), allowed, keys, present, switches, numbers)
-    out, e_new = run_over(Inputs(*inputs)) if overwrite and has_edge_update else run(*inputs)
+    inputs = (qkv, e, sizes, list(listed), allowed, keys, switches, numbers, present)
+    out, e_new = run_over(Inputs(*inputs)) if overwrite and has_edge_update else _run(*inputs)
     return None if edges_only else out, e_new if has_edge_update else None
 
 
 Function = Callable[..., Any]
+_functions: dict[str, Function] = {}
+"""What computes each operator, by its name."""
 
 
 def operator(name: str) -> Callable[[Function], Any]:
     """Decorate the function that computes the operator `egt::name` on a CPU; types are read from its hints.
 
-    What it returns is called like the function; `torch.library.register_autograd` takes its full name.
+    What it returns is called like the function, and has gradients through `differentiable`.
     """
     full = f"egt::{name}"
 
     def register(function: Function) -> Any:
+        _functions[name] = function
         torch.library.define(full, torch.library.infer_schema(function, mutates_args=()))
         torch.library.impl(full, "cpu", _untraced(function))
         return getattr(torch.ops.egt, name).default
@@ -229,6 +232,40 @@ def shapes(name: str) -> Callable[[Function], Function]:
         return function
 
     return register
+
+
+def differentiable(name: str, backward: Function, save: Function) -> Function:
+    """Return a function that computes the operator `egt::name` with all its arguments, and has gradients.
+
+    Only what compiles sees the operator: torch's own node of one walks through all its arguments several times, which
+    takes as long as the work on a few small graphs. `backward` and `save` are as `torch.library.register_autograd`
+    expects them; of lists of tensors only one that is the last argument has gradients.
+    """
+    torch.library.register_autograd(f"egt::{name}", backward, setup_context=save)
+    function, operator = _functions[name], getattr(torch.ops.egt, name).default
+
+    class Node(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, count: int, *inputs: Any) -> Any:
+            given = inputs if count == len(inputs) else (*inputs[:count], inputs[count:])
+            outputs = function(*given)
+            save(ctx, given, outputs)
+            return outputs
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+            *first, last = backward(ctx, *gradients)
+            alone = (None if isinstance(each, list) else each for each in first)
+            return None, *alone, *(last if isinstance(last, list) else [last])
+
+    def compute(*inputs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return operator(*inputs)
+        if isinstance(inputs[-1], list):
+            return Node.apply(len(inputs) - 1, *inputs[:-1], *inputs[-1])  # type: ignore[no-untyped-call]
+        return Node.apply(len(inputs), *inputs)  # type: ignore[no-untyped-call]
+
+    return compute
 
 
 def empty_like(*tensors: Tensor) -> list[Tensor]:
@@ -328,9 +365,9 @@ class Inputs:
         listed: Sequence[Tensor],
         allowed: Tensor | None,
         keys: Sequence[Tensor],
-        weights: Sequence[Tensor],
         switches: Sequence[int],
         numbers: Sequence[float],
+        weights: Sequence[Tensor],
     ) -> None:
         s = Switches(*switches)
         named = dict(zip(s.parameter_names(), weights, strict=True))
@@ -395,12 +432,12 @@ def run(
     listed: Sequence[Tensor],
     allowed: Tensor | None,
     keys: Sequence[Tensor],
-    weights: Sequence[Tensor],
     switches: Sequence[int],
     numbers: Sequence[float],
+    weights: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Run the forward pass; `egt.nn.kernels.operators.pair_pass` says what the arguments mean."""
-    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, switches, numbers, weights)
     out = qkv.new_zeros(inputs.out_shape) if Switches(*switches).query_rows else qkv.new_empty(inputs.out_shape)
     e_new = binding.empty(inputs.e_shape)
     _forward(inputs, out, e_new)
@@ -415,7 +452,7 @@ def _forward(inputs: Inputs, out: Tensor, e_new: Tensor) -> None:
 
 @shapes("pair_pass")
 def _(qkv: Tensor, e: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    *_, weights, switches, _ = others
+    *_, switches, _, weights = others
     out_shape, e_shape = _output_shapes(qkv, e, weights, switches)
     return qkv.new_empty(out_shape), e.new_empty(e_shape)
 
@@ -441,12 +478,12 @@ def run_backward(
     listed: Sequence[Tensor],
     allowed: Tensor | None,
     keys: Sequence[Tensor],
-    weights: Sequence[Tensor],
     switches: Sequence[int],
     numbers: Sequence[float],
+    weights: Sequence[Tensor],
 ) -> list[Tensor]:
     """Compute the gradients of qkv, e and the weights, from those of the outputs (None: the output was not used)."""
-    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, weights, switches, numbers)
+    inputs = Inputs(qkv, e, sizes, listed, allowed, keys, switches, numbers, weights)
     s = Switches(*switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, inputs.out_shape)
     d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, inputs.e_shape)
@@ -472,12 +509,12 @@ def run_backward(
 
 @shapes("pair_pass_backward")
 def _(d_out: Any, d_e_new: Any, qkv: Tensor, e: Tensor, *others: Any) -> list[Tensor]:
-    *_, weights, _, _ = others
+    weights = others[-1]
     return empty_like(qkv, e, *weights)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    qkv, e, sizes, listed, allowed, keys, weights, ctx.switches, ctx.numbers = inputs
+    qkv, e, sizes, listed, allowed, keys, ctx.switches, ctx.numbers, weights = inputs
     ctx.set_materialize_grads(False)
     ctx.counts = len(listed), len(keys)
     ctx.save_for_backward(qkv, e, sizes, allowed, *listed, *keys, *weights)
@@ -488,12 +525,12 @@ def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[A
     (qkv, e, sizes, allowed), others = saved[:4], list(saved[4:])
     num_listed, num_keys = ctx.counts
     listed, keys, weights = others[:num_listed], others[num_listed:][:num_keys], others[num_listed + num_keys :]
-    inputs = (qkv, e, sizes, listed, allowed, keys, weights, ctx.switches, ctx.numbers)
+    inputs = (qkv, e, sizes, listed, allowed, keys, ctx.switches, ctx.numbers, weights)
     d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *inputs)
-    return d_qkv, d_e, None, [None] * num_listed, None, [None] * num_keys, d_weights, None, None
+    return d_qkv, d_e, None, [None] * num_listed, None, [None] * num_keys, None, None, d_weights
 
 
-torch.library.register_autograd("egt::pair_pass", _backward, setup_context=_setup_context)
+_run = differentiable("pair_pass", _backward, _setup_context)
 
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
@@ -590,7 +627,7 @@ def _linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
     return (*norm_linear_backward(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
 
 
-torch.library.register_autograd("egt::norm_linear", _linear_backward, setup_context=_save_linear)
+project_rows = differentiable("norm_linear", _linear_backward, _save_linear)
 
 
 @operator("node_update")
@@ -697,7 +734,7 @@ def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
 
 
-torch.library.register_autograd("egt::node_update", _update_backward, setup_context=_save_update)
+update_rows = differentiable("node_update", _update_backward, _save_update)
 
 
 @operator("node_factors")
