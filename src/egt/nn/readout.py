@@ -87,7 +87,7 @@ class VirtualNodeReadout(Readout):
         """
         table, q = self.virtual_edges(), self.num_virtual
         if isinstance(layout, Packed):
-            return layout.with_virtual_pairs(e, table)
+            return layout.with_virtual_pairs(e, table, pair_rows)
         pair = layout.pair_indices
         row = pair.i.clamp(max=q) * (q + 1) + pair.j.clamp(max=q)
         wide = rows_of(table.flatten(0, 1), row.expand(layout.pair_shape).flatten())

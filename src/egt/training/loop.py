@@ -315,9 +315,13 @@ def _with_random_keys(work: Work, batch: GraphBatch) -> GraphBatch:
 
 def clip_gradients(work: Work) -> Tensor:
     """Clip the gradient if `trainer.gradient_clip` is set, and return the norm that it had, ()."""
-    optimizer, settings = work.state.optimizer, work.config.trainer
+    optimizer, most = work.state.optimizer, work.config.trainer.gradient_clip
     work.engine.scaler.unscale_(optimizer)  # type: ignore[arg-type]
-    return whole(nn.utils.clip_grad_norm_(optimizer.parameters.values(), settings.gradient_clip or math.inf))
+    parameters = optimizer.parameters.values()
+    norm = nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
+    if most is not None:
+        nn.utils.clip_grads_with_norm_(parameters, most, norm)
+    return whole(norm)
 
 
 def fetch(*numbers: Tensor) -> list[float]:

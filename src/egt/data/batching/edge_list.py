@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Indices, SquareFunction, Unpadded, numbered, rows_where
+from egt.data.batching.layout import Indices, SquareFunction, Unpadded, numbered
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import ConfigError
 
@@ -49,11 +49,6 @@ class EdgeList(Unpadded):
     def row_start(self) -> Tensor:
         """(M + 1,) the first pair of each node, and the number of all."""
         return torch.searchsorted(self.query, torch.arange(self.num_nodes + 1, device=self.query.device))
-
-    @property
-    def _virtual(self) -> Tensor:
-        """(B, q) rows of the virtual nodes."""
-        return self.start.unsqueeze(1) + torch.arange(self.num_virtual, device=self.query.device)
 
     @cached_property
     def pair_indices(self) -> Indices:
@@ -137,18 +132,6 @@ class EdgeList(Unpadded):
         own = (self.node_indices.i >= self.num_virtual).unsqueeze(1)
         total = h.new_zeros(self.num_graphs, h.shape[1]).index_add(0, self.node_indices.graph, h * own)
         return total / (self.size_tensor - self.num_virtual).unsqueeze(1)
-
-    def virtual_nodes(self, h: Tensor) -> Tensor:
-        return h[self._virtual]
-
-    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
-        return h.index_copy(0, self._virtual.flatten(), rows.flatten(0, 1))
-
-    def node_rows(self, h: Tensor) -> Tensor:
-        if not self.num_virtual:
-            return h
-        own = self.node_indices.i >= self.num_virtual
-        return h[rows_where(own, self.num_nodes - self.num_graphs * self.num_virtual)]
 
 
 def _chunks(count: int) -> list[slice]:

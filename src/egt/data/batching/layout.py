@@ -209,6 +209,24 @@ class Unpadded:
     def per_node(self, x: Tensor) -> Tensor:
         return x[self.node_indices.graph]
 
+    @property
+    def _virtual(self) -> Tensor:
+        """(B q,) rows of the virtual nodes."""
+        places = torch.arange(self.num_virtual, device=self.size_tensor.device)
+        return (self.start.unsqueeze(1) + places).flatten()
+
+    def virtual_nodes(self, h: Tensor) -> Tensor:
+        return h.index_select(0, self._virtual).view(self.num_graphs, self.num_virtual, -1)
+
+    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
+        return h.index_copy(0, self._virtual, rows.flatten(0, 1))
+
+    def node_rows(self, h: Tensor) -> Tensor:
+        if not self.num_virtual:
+            return h
+        own = self.node_indices.i >= self.num_virtual
+        return h[rows_where(own, self.num_nodes - self.num_graphs * self.num_virtual)]
+
 
 class Packed(Unpadded):
     """Pair (i, j) of graph b is row i * N_b + j behind the pairs of the graphs before it.
@@ -251,22 +269,27 @@ class Packed(Unpadded):
 
     def with_virtual(self, num_virtual: int) -> tuple[Packed, Tensor, Tensor]:
         wide = self._with([size + num_virtual for size in self.sizes], num_virtual, self.size_tensor + num_virtual)
-        nodes = wide._nodes(torch.arange(wide.num_nodes, device=self.size_tensor.device))
-        pairs = wide._pairs(torch.arange(wide.num_pairs, device=self.size_tensor.device))
-        own = slice(num_virtual, None)
-        return (
-            wide,
-            torch.cat([run[:, own].reshape(-1) for run in nodes]),
-            torch.cat([run[:, own, own].reshape(-1) for run in pairs]),
+        node, sizes = self.node_indices, self.size_tensor
+        nodes = torch.arange(self.num_nodes, device=sizes.device) + (node.graph + 1) * num_virtual
+        # The pairs from one node stay side by side, behind its pairs with virtual nodes.
+        start = wide._pair_start + num_virtual * (sizes + num_virtual + 1) - self._pair_start  # (B,)
+        moved = (start[node.graph] + node.i * num_virtual).repeat_interleave(
+            sizes[node.graph], output_size=self.num_pairs
         )
+        return wide, nodes, torch.arange(self.num_pairs, device=sizes.device) + moved
 
-    def with_virtual_pairs(self, x: Tensor, table: Tensor) -> Tensor:
+    @property
+    def _pair_start(self) -> Tensor:
+        """(B,) row of the first pair of each graph."""
+        return self.size_tensor.square().cumsum(0) - self.size_tensor.square()
+
+    def with_virtual_pairs(self, x: Tensor, table: Tensor, pair_rows: Tensor) -> Tensor:
         """Put pairs with virtual nodes, of which this layout has q, in front of the others.
 
         x: (P', d) all pairs without them. table: (q + 1, q + 1, d) what pair (i, j) gets, index q for all other nodes.
-        Returns (P, d).
+        pair_rows: (P',) where the others go. Returns (P, d).
         """
-        wide: Tensor = _WithVirtualPairs.apply(x, table, self)  # type: ignore[no-untyped-call]
+        wide: Tensor = _WithVirtualPairs.apply(x, table, pair_rows, self)  # type: ignore[no-untyped-call]
         return wide
 
     def _nodes(self, x: Tensor) -> list[Tensor]:
@@ -302,34 +325,22 @@ class Packed(Unpadded):
     def mean_nodes(self, h: Tensor) -> Tensor:
         return torch.cat([run[:, self.num_virtual :].mean(1) for run in self._nodes(h)])
 
-    def virtual_nodes(self, h: Tensor) -> Tensor:
-        return torch.cat([run[:, : self.num_virtual] for run in self._nodes(h)])
-
-    def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
-        parts = zip(rows.split([count for count, _ in self.runs]), self._nodes(h), strict=True)
-        return torch.cat([torch.cat([new, old[:, self.num_virtual :]], 1).flatten(0, 1) for new, old in parts])
-
-    def node_rows(self, h: Tensor) -> Tensor:
-        return torch.cat([run[:, self.num_virtual :].flatten(0, 1) for run in self._nodes(h)])
-
 
 class _WithVirtualPairs(torch.autograd.Function):
-    """Pairs with virtual nodes in front of the others, size by size: no index for each pair, and each written once."""
+    """Pairs with virtual nodes in front of the others, size by size: each is written once."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, layout: Packed) -> Tensor:
-        ctx.layout, q = layout, layout.num_virtual
-        wide = x.new_empty(layout.num_pairs, x.shape[1])
-        narrow = Packed([size - q for size in layout.sizes])
-        for old, new in zip(narrow._pairs(x), layout._pairs(wide), strict=True):
-            new[:, q:, q:] = old
+    def forward(ctx: Any, x: Tensor, table: Tensor, pair_rows: Tensor, layout: Packed) -> Tensor:
+        ctx.layout, ctx.pair_rows, q = layout, pair_rows, layout.num_virtual
+        wide = x.new_empty(layout.num_pairs, x.shape[1]).index_copy_(0, pair_rows, x)
+        for new in layout._pairs(wide):
             new[:, :q, :q] = table[:q, :q]
             new[:, :q, q:] = table[:q, q:]
             new[:, q:, :q] = table[q:, :q]
         return wide
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         (d_wide,) = gradients
         q, runs = ctx.layout.num_virtual, ctx.layout._pairs(d_wide)
         d_table = d_wide.new_zeros(q + 1, q + 1, d_wide.shape[1])
@@ -337,7 +348,7 @@ class _WithVirtualPairs(torch.autograd.Function):
             d_table[:q, :q] += run[:, :q, :q].sum(0)
             d_table[:q, q] += run[:, :q, q:].sum((0, 2))
             d_table[q, :q] += run[:, q:, :q].sum((0, 1))
-        return torch.cat([run[:, q:, q:].flatten(0, 2) for run in runs]), d_table, None
+        return d_wide.index_select(0, ctx.pair_rows), d_table, None, None
 
 
 class PackedArrangement(DenseArrangement):

@@ -98,7 +98,7 @@ STRUCTS: tuple[type[ctypes.Structure], ...] = (
 
 def checked(name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
     """Return the tensor, contiguous, if it is what the kernel expects; all else would be read as wrong memory."""
-    if tensor.dtype != dtype or tensor.device.type != "cpu" or tuple(tensor.shape) != shape:
+    if tensor.dtype != dtype or not tensor.is_cpu or tensor.shape != shape:
         given = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
         raise ValueError(f"fused kernel: {name} is {given}; it must be {shape} {dtype} on cpu")
     return tensor.contiguous()

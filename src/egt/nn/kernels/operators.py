@@ -239,10 +239,16 @@ def differentiable(name: str, backward: Function, save: Function) -> Function:
 
     Only what compiles sees the operator: torch's own node of one walks through all its arguments several times, which
     takes as long as the work on a few small graphs. `backward` and `save` are as `torch.library.register_autograd`
-    expects them; of lists of tensors only one that is the last argument has gradients.
+    expects them, but for the function or operator `egt::name_backward` behind the context. Of lists of tensors only one
+    that is the last argument has gradients.
     """
-    torch.library.register_autograd(f"egt::{name}", backward, setup_context=save)
-    function, operator = _functions[name], getattr(torch.ops.egt, name).default
+    function, function_backward = _functions[name], _functions[f"{name}_backward"]
+    operator, operator_backward = (getattr(torch.ops.egt, each).default for each in (name, f"{name}_backward"))
+
+    def traced(ctx: Any, *gradients: Tensor | None) -> Any:
+        return backward(ctx, operator_backward, *gradients)
+
+    torch.library.register_autograd(f"egt::{name}", traced, setup_context=save)
 
     class Node(torch.autograd.Function):
         @staticmethod
@@ -254,7 +260,7 @@ def differentiable(name: str, backward: Function, save: Function) -> Function:
 
         @staticmethod
         def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-            *first, last = backward(ctx, *gradients)
+            *first, last = backward(ctx, function_backward, *gradients)
             alone = (None if isinstance(each, list) else each for each in first)
             return None, *alone, *(last if isinstance(last, list) else [last])
 
@@ -487,7 +493,9 @@ def run_backward(
     s = Switches(*switches)
     d_out = None if d_out is None or not s.attends else binding.checked("d_out", d_out, inputs.out_shape)
     d_e_new = None if d_e_new is None or not s.updates else binding.checked("d_e_new", d_e_new, inputs.e_shape)
-    d_weights = [torch.zeros(weight.shape) for weight in weights]
+    counts = [weight.numel() for weight in weights]
+    parts = zip(torch.zeros(sum(counts)).split(counts), weights, strict=True)
+    d_weights = [part.view(weight.shape) for part, weight in parts]
     if d_out is None and d_e_new is None:
         return [torch.zeros(qkv.shape), torch.zeros(e.shape), *d_weights]
     # Rows that were not computed have no gradient; values have none without `out`, and an outer sum without `e_new`.
@@ -520,13 +528,13 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(qkv, e, sizes, allowed, *listed, *keys, *weights)
 
 
-def _backward(ctx: Any, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
+def _backward(ctx: Any, compute: Function, d_out: Tensor | None, d_e_new: Tensor | None) -> tuple[Any, ...]:
     saved = ctx.saved_tensors  # once: under activation checkpointing each look unpacks them
     (qkv, e, sizes, allowed), others = saved[:4], list(saved[4:])
     num_listed, num_keys = ctx.counts
     listed, keys, weights = others[:num_listed], others[num_listed:][:num_keys], others[num_listed + num_keys :]
     inputs = (qkv, e, sizes, listed, allowed, keys, ctx.switches, ctx.numbers, weights)
-    d_qkv, d_e, *d_weights = run_backward(d_out, d_e_new, *inputs)
+    d_qkv, d_e, *d_weights = compute(d_out, d_e_new, *inputs)
     return d_qkv, d_e, None, [None] * num_listed, None, [None] * num_keys, None, None, d_weights
 
 
@@ -535,7 +543,7 @@ _run = differentiable("pair_pass", _backward, _setup_context)
 
 def _checked(names: Sequence[str], tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
     """Return the tensors, contiguous, if their shapes are as `_SHAPES` says for these sizes."""
-    shapes = [tuple(sizes[letter] for letter in _SHAPES[name]) for name in names]
+    shapes = [tuple(map(sizes.__getitem__, _SHAPES[name])) for name in names]
     return [binding.checked(*given) for given in zip(names, tensors, shapes, strict=True)]
 
 
@@ -623,8 +631,8 @@ def _save_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     ctx.save_for_backward(*tensors)
 
 
-def _linear_backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-    return (*norm_linear_backward(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
+def _linear_backward(ctx: Any, compute: Function, d_y: Tensor) -> tuple[Tensor | None, ...]:
+    return (*compute(d_y, *ctx.saved_tensors, ctx.eps, ctx.portable), None, None)
 
 
 project_rows = differentiable("norm_linear", _linear_backward, _save_linear)
@@ -727,10 +735,10 @@ def _save_update(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
     ctx.save_for_backward(out, D1, D2, *output[1:], *weights)
 
 
-def _update_backward(ctx: Any, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+def _update_backward(ctx: Any, compute: Function, d_h_new: Tensor, *_: None) -> tuple[Tensor | None, ...]:
     out, D1, D2, h1, hidden, *weights = ctx.saved_tensors
     settings = (ctx.eps, ctx.activation, ctx.portable)
-    d_h, d_out, *d_weights = node_update_backward(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
+    d_h, d_out, *d_weights = compute(d_h_new, out, D1, D2, h1, hidden, weights, *settings)
     return (d_h, d_out, None, None, *d_weights, None, None, None, None)
 
 
