@@ -57,13 +57,13 @@ def test_every_activation_and_dropout_is_in_the_kernel(calls: list[str], activat
 def test_last_layer_of_virtual_nodes_updates_their_rows_alone(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updated, compute = [], operators.node_update
+    updated, compute = [], operators.update_rows
 
     def update(h: Tensor, *others: Any) -> Any:
         updated.append(len(h))
         return compute(h, *others)
 
-    monkeypatch.setattr("egt.nn.kernels.layers.node_update", update)
+    monkeypatch.setattr("egt.nn.kernels.layers.update_rows", update)
     forward(readout={"kind": "virtual_nodes", "num_virtual": 2})
     graphs = graphs_of_every_kind(4)
     assert updated == [sum(graph.num_nodes + 2 for graph in graphs), 2 * len(graphs)]
