@@ -112,10 +112,10 @@ def change(content: bytes, other: bytes, rng: random.Random) -> bytes:
     return content
 
 
-def change_inside(content: bytes, name: str, other: bytes, rng: random.Random) -> bytes:
+def change_inside(content: bytes, other: bytes, rng: random.Random) -> bytes:
     """Return the bytes of a file that is changed inside of its container, sometimes the container itself."""
     if rng.random() < 0.8:
-        if name.endswith(".gz"):
+        if content[:2] == b"\x1f\x8b":
             return gzip.compress(change(gzip.decompress(content), other, rng), 1)
         if content[:2] == b"PK":
             out = io.BytesIO()
@@ -142,7 +142,7 @@ def write_changed(right: Sequence[Path], rng: random.Random, folder: Path) -> Pa
     if rng.random() < 0.02:
         file.unlink()
         return place
-    file.write_bytes(change_inside(file.read_bytes(), file.name, another.read_bytes(), rng))
+    file.write_bytes(change_inside(file.read_bytes(), another.read_bytes(), rng))
     return place
 
 
