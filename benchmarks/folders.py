@@ -149,7 +149,7 @@ def main() -> None:
     log = place / "used.jsonl"
     inputs = [str(path) for path in sorted((place / "in").iterdir())[: given.first]]
     for way in given.ways:
-        command = ["predict", str(place / "model"), *inputs, "-o", str(place / way)]
+        command = ["predict", str(place / "model"), *inputs, "-o", f"{place / way}/"]
         commands = {
             "one": [command],
             "two": [[*command, "--shard", f"{number}/2"] for number in (1, 2)],
@@ -166,7 +166,8 @@ def main() -> None:
                 file.write(json.dumps(row) + "\n")
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     size = pq.read_metadata(inputs[0]).num_rows
-    for way in dict.fromkeys(row["way"] for row in rows):
+    finished = [*dict.fromkeys(row["way"] for row in rows if row["parts"])]
+    for way in finished:
         own = [row for row in rows if row["way"] == way]
         parts, processor, seconds = (sum(row[name] for row in own) for name in ("parts", "processor", "seconds"))
         peaks = {kind: max(row["memory"].get(kind, 0) for row in own) for row in own for kind in row["memory"]}
@@ -174,7 +175,7 @@ def main() -> None:
         print(f"{way}: {parts} parts in {len(own)} runs, {seconds:.0f} s, {processor:.0f} s of processors")
         print(f"  {', '.join(f'{kind} {peak:.0f} MB' for kind, peak in peaks.items())}")
         print(f"  {rate:.0f} molecules per second of a core; 10^9 in {1e9 / rate / 3600:.0f} core hours")
-    compare([place / way for way in dict.fromkeys(row["way"] for row in rows)])
+    compare([place / way for way in finished])
 
 
 if __name__ == "__main__":

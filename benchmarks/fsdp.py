@@ -61,7 +61,8 @@ def main() -> None:
             settings = [*LARGER, *RUN, f"model.node_width={given.width}", f"model.num_layers={given.layers}"]
             words = ["train", "labeled.csv", "--target", "y", "--from", "none", "--out", strategy, "--set", *settings]
             command = [sys.executable, "-m", "egt", *words, f"trainer.strategy={strategy}"]
-            process, used, memory = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL), Used(), {}
+            process, used = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL), Used()
+            memory: dict[int, float] = {}
             while process.poll() is None:
                 used.look(process.pid)
                 try:

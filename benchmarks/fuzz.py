@@ -418,8 +418,8 @@ def main() -> None:
     options.add_argument("--case", type=int, help="only this one, with its traceback")
     given = options.parse_args()
     logging.disable(logging.CRITICAL)
-    for number in (signal.SIGALRM, signal.SIGPROF):
-        signal.signal(number, _hang)
+    signal.signal(signal.SIGALRM, _hang)
+    signal.signal(signal.SIGPROF, _hang)
     warnings.simplefilter("ignore")
     trained()
     causes: Counter[str] = Counter()

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from rdkit import Chem
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 SMILES = ("CCO", "c1ccccc1O", "CC(=O)N", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "ClC(Cl)Cl", "c1ccc2ncccc2c1", "CSC") * 3
@@ -148,9 +148,12 @@ def write_changed(right: Sequence[Path], rng: random.Random, folder: Path) -> Pa
 
 def forge_tensors(path: Path, forge: Callable[[Any, random.Random], Any], rng: random.Random) -> None:
     """Change a tensor of a safetensors file, or the JSON beside them, so that the file is whole again."""
-    with safe_open(path, "numpy") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
-        facts: dict[str, str] = file.metadata() or {}
+    try:
+        with safe_open(path, "numpy") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dict
+            facts: dict[str, str] = file.metadata() or {}
+    except SafetensorError:  # changed already
+        return
     if facts and rng.random() < 0.3:
         name = rng.choice([*facts])
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from egt.training.record import RunRecord
 from egt.training.state import State
 from tests.caches import fresh_cache
 from tests.paper.tiny import GRAPHS, SETTINGS, molecule_files, tiny_order
+from tests.restart.kill_runs import kill_at
 
 
 @pytest.fixture(autouse=True)
@@ -126,25 +126,9 @@ def test_killed_again_and_again_the_same_command_ends_with_the_same_numbers(tmp_
     command = [sys.executable, "-m", "egt", "reproduce", *words]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     out = tmp_path / "killed"
-    moments: tuple[str, ...] = (
-        "pattern-500k/.row*",
-        "pattern-500k/row.json",
-        "*/seed0/checkpoints/*",
-        "*/seed0/artifact",
-    )
-    moments += (
-        "*/seed0/result.json",
-        "*/seed1/checkpoints/.*",
-        "cluster-500k/seed0/.artifact-*",
-        "*/seed1/result.json",
-    )
-    for moment in moments:
-        process = subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL)
-        before = {*out.glob(moment)}
-        while process.poll() is None and not {*out.glob(moment)} - before:
-            time.sleep(0.0005)
-        process.kill()
-        process.wait()
+    moments = ("pattern-500k/.row*", "pattern-500k/row.json", "*/seed0/checkpoints/*", "*/seed0/artifact")
+    more = ("*/seed0/result.json", "*/seed1/checkpoints/.*", "cluster-500k/seed0/.artifact-*", "*/seed1/result.json")
+    kill_at(command, out, [*moments, *more])
     subprocess.run([*command, str(out)], check=True, capture_output=True)
     expected, found = (read_records([tmp_path / name]) for name in ("whole", "killed"))
     assert expected[1] == found[1] == []

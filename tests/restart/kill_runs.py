@@ -13,9 +13,11 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -68,6 +70,17 @@ def start(out: Path, epochs: int, num_workers: int, num_processes: int) -> list[
         processes.append(SERVER.Process(target=train, args=(out, epochs, num_workers, environment)))
         processes[-1].start()
     return processes
+
+
+def kill_at(command: Sequence[str], out: Path, moments: Sequence[str]) -> None:
+    """Start a command once for each moment, and kill it as soon as `out` has one more file that matches the moment."""
+    for moment in moments:
+        process = subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = {*out.glob(moment)}
+        while process.poll() is None and not {*out.glob(moment)} - before:
+            time.sleep(0.0005)
+        process.kill()
+        process.wait()
 
 
 def last_step(out: Path) -> int:

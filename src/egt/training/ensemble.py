@@ -23,7 +23,7 @@ from egt.config.run_data import open_labeled, prepare_split
 from egt.data.schema import Fold
 from egt.data.source import Progress, Source
 from egt.errors import ConfigError, RunError, counted
-from egt.files import exists
+from egt.files import exists, write_atomically
 from egt.inference.artifact import Artifact, EnsembleArtifact, Kind, member_name, save_ensemble
 from egt.inference.evaluation import evaluate_answers, labeled_graphs
 from egt.inference.predictor import Predictor
@@ -40,7 +40,14 @@ from egt.training.callbacks import Callback
 from egt.training.checks import check_columns
 from egt.training.held_out import HeldOut
 from egt.training.run import Run, hold_run, train
-from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, try_folder, write_run_config
+from egt.training.run_folder import (
+    CONFIG,
+    MEMBERS,
+    check_not_foreign,
+    remove_leftovers,
+    try_folder,
+    write_run_config,
+)
 
 log = logging.getLogger(__name__)
 _LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
@@ -136,8 +143,10 @@ def train_members(
         if members.kind == "folds" and not all(each.card.split_sizes.get("test") for each in sources):
             raise ConfigError(f"{members}: {config.data.source} has too few rows for so many parts; ask for fewer")
         if is_first():
+            remove_leftovers(folder)
+            with write_atomically(folder / MEMBERS) as draft:  # before what makes it a run, of a single model otherwise
+                draft.write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
             write_run_config(config, folder)
-            (folder / MEMBERS).write_text(json.dumps(asdict(members)) + "\n", encoding="utf-8")
         runs = []
         for number, (own, data) in enumerate(zip(configs, sources, strict=True)):
             log.info("%s: run %d of %d", config.name, number + 1, members.count)

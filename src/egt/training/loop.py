@@ -157,8 +157,10 @@ class Work:
         )
 
 
-def loop(job: Job, kept: Kept | None) -> Kept:
-    """Train to the end of a run, and return its last checkpoint. kept: the one to continue from.
+def loop(job: Job, kept: Kept | None) -> Kept | None:
+    """Train to the end of a run, and return its last checkpoint; None if no process holds it, but the disk.
+
+    kept: the one to continue from.
 
     A run that a signal has stopped, or that has diverged, is a `RunError`; its last checkpoint is kept.
     """
@@ -189,9 +191,8 @@ def loop(job: Job, kept: Kept | None) -> Kept:
             finally:
                 for callback in work.callbacks:
                     callback.on_end(state)
-            kept = state.checkpoint_content()
+            kept = None if work.engine.sharded else state.checkpoint_content()
             work.engine.processes.wait()  # until the last checkpoint is written
-        assert kept is not None, "a run that is finished has a checkpoint"
         work.engine.close()
         if interruption.requested:  # too late for a step to see it
             raise RunStopped(f"stopped by {interruption.requested} after the last step; continue with --resume")

@@ -301,11 +301,12 @@ def _train(job: Job, labels: Sequence[Rows], kept: Kept | None) -> Run:
     devices = num_devices(config.trainer)
     if devices > 1 and find_launch() is None:
         run_together(loop_in_child, devices, {"job": job})
-        kept = checkpoints.latest()
-        if kept is None:
-            raise ArtifactError(f"{checkpoints.folder} holds no checkpoint of the run")
+        kept = None
     else:
         kept = loop(job, kept)
+    kept = kept or checkpoints.latest()
+    if kept is None:
+        raise ArtifactError(f"{checkpoints.folder} holds no checkpoint of the run")
     return _selected(config, job.folder, checkpoints, *kept)
 
 

@@ -130,6 +130,7 @@ def remove_leftovers(folder: Path) -> None:
     checkpoints = folder / CHECKPOINTS
     for path in (
         *drafts_of(folder / CONFIG),
+        *drafts_of(folder / MEMBERS),
         *folder.glob(".trial-*"),
         *folder.glob(f".{ARTIFACT}-*"),
         *drafts_of(checkpoints / "*.safetensors"),

@@ -346,7 +346,7 @@ class State:
         return row
 
     def checkpoint_content(self) -> Kept:
-        """Return the state of the run as JSON and its tensors; all processes have to ask for it together."""
+        """Return the state of the run as JSON and its tensors, as `_gather` does."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for name, state in self.optimizer.state.items():
             tensors |= {f"optimizer.{key}.{name}": value for key, value in state.items()}
@@ -364,7 +364,18 @@ class State:
             "trained": list(self.trained),
             "held_out": None if self.held_out is None else self.held_out.rows,
         }
-        return content, {name: whole(tensor) for name, tensor in tensors.items()}
+        return content, self._gather(tensors)
+
+    def _gather(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return whole tensors; if processes hold parts, which all call this together, only the first one gets them.
+
+        They are gathered one by one, as the device may not have room for all of them.
+        """
+        if not self.engine.sharded:
+            return tensors
+        gathered = ((name, whole(tensor)) for name, tensor in tensors.items())
+        is_first = self.engine.processes.is_first
+        return {name: tensor.cpu() for name, tensor in gathered if is_first}
 
     def checkpoint(self) -> None:
         """Write a checkpoint."""
@@ -410,7 +421,7 @@ class State:
 
     def _write_best(self, file: str) -> None:
         weights = self.model.state_dict() | ({} if self.average is None else self.average.values)
-        weights = {name: whole(tensor) for name, tensor in weights.items()}
+        weights = self._gather(weights)
         if self.engine.processes.is_first:
             write_tensors(self.checkpoints.folder / file, self.facts, weights)
 

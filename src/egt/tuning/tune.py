@@ -37,7 +37,7 @@ from egt.inference.artifact import CARD, put_folder
 from egt.inference.predictor import Predictor, load
 from egt.pages import Sheet, figure, page, write_page
 from egt.training.record import RunRecord, read_run
-from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, run_folder, try_folder
+from egt.training.run_folder import ARTIFACT, CONFIG, METRICS, hold_folder, remove_leftovers, run_folder, try_folder
 from egt.training.state import higher_is_better, measure
 from egt.tuning.space import Knob, collect_changes, first_trials, search_space
 from egt.tuning.study import (
@@ -194,6 +194,7 @@ class Tuning:
 def leave_best(study: Study, space: Sequence[Knob], folder: Path) -> Tuning:
     """Write what a search has found so far; a `RunError` where no trial has finished, as others are busy with them."""
     with hold_folder(folder):  # other workers may end at the same moment
+        remove_leftovers(folder)
         trials = list_trials(study)
         if not any(each.state == "done" for each in trials):
             raise RunError(f"{folder}: no trial has finished yet; continue with `egt tune {folder}`")

@@ -86,7 +86,7 @@ def _index(path: Path) -> Path | None:
 
 def _raw_graph(folder: Path, name: str) -> RawGraph:
     path = folder / name
-    if not name or not path.resolve().is_relative_to(folder.resolve()):
+    if not name or "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
         raise DataError(f"file {name!r} is not inside of the folder")
     if not path.is_file():
         raise DataError("there is no such file")
