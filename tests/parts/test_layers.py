@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from egt.assemble import build_model
 from egt.config.run import ModelConfig, RunConfig
 from egt.data.batching.batch import collate
+from egt.inference.backends import PLAIN, execution
 from egt.nn.channels import AttentionContext
 from egt.nn.randomness import Dropout, Stream
 from egt.parts.readouts import LayerPart, LayerPlace
@@ -67,6 +68,10 @@ def test_each_layer_draws_for_itself(kind: str) -> None:
     assert [layer.dropout.layer for layer in model.layers] == [0, 1, 2]
     samples = samples_of(run, graphs_of_every_kind(0))
     assert model(collate(samples, "edge_list")).isfinite().all()
+
+
+def test_it_is_computed_by_plain_code_and_says_so() -> None:
+    assert execution(config("placed")).backend is PLAIN
 
 
 @pytest.mark.parametrize(("readout", "reads"), [("mean", "nodes"), ("edge", "pairs")])

@@ -161,7 +161,8 @@ def execution(config: RunConfig, device: torch.device | str = "cpu", *, training
 
 
 def _backend(config: RunConfig, device: torch.device, dtype: torch.dtype, layout: LayoutName) -> Backend:
-    chosen = config.trainer.backend
+    # Layers of another kind are plain PyTorch, whichever backend is named.
+    chosen = config.trainer.backend if config.model.layer is None else PLAIN.name
     candidates = [backend for backend in BACKENDS if chosen in ("auto", backend.name)]
     reasons = {backend.title: backend.unsupported(device, dtype, layout) for backend in candidates}
     backend = next((backend for backend in candidates if not reasons[backend.title]), None)

@@ -37,6 +37,29 @@ def test_workers_do_not_change_what_is_loaded(num_workers: int) -> None:
             assert batch.graph_targets.flatten().tolist() == batch.graph_ids.tolist()
 
 
+class Noted(list[Sample]):
+    """Samples that write down when each is read."""
+
+    def __init__(self, samples: list[Sample], file: Path) -> None:
+        super().__init__(samples)
+        self.file = file
+
+    def __getitem__(self, index: Any) -> Any:
+        with self.file.open("a") as file:
+            print(index, time.monotonic(), file=file)
+        return super().__getitem__(index)
+
+
+def test_a_worker_prepares_the_next_steps_while_one_is_computed(tmp_path: Path) -> None:
+    samples, asked = Noted(SAMPLES, tmp_path / "timeline"), []
+    for _ in step_loader(samples, [[np.array([k])] for k in range(6)], "packed", num_workers=1):
+        time.sleep(0.2)  # what the device would compute
+        asked.append(time.monotonic())
+    lines = [line.split() for line in samples.file.read_text().splitlines()]
+    read = {int(number): float(moment) for number, moment in lines}
+    assert all(read[k + 1] < asked[k] for k in range(5)), "the device would have waited for a batch"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="process groups are a thing of POSIX")
 def test_workers_do_not_hear_the_signals_to_a_command() -> None:
     """Ctrl-C in a terminal and `timeout` reach all processes of a group; a dead worker would end the run."""
