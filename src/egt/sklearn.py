@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from egt.api import Run, train
 from egt.config.load import parse_settings
-from egt.data.columns import RawData, digest_of_graphs, expanded
+from egt.data.columns import RawData, digest_of_graphs, split_vectors
 from egt.data.custom import read_raw
 from egt.errors import ArtifactError, ConfigError, DataError, GraphError
 from egt.inference.predictor import Predictor, load
@@ -231,7 +231,7 @@ def labeled(X: Any, y: Floats) -> RawData:
     raw = read_raw(_rows(X))
     if raw.num_rows != len(y):
         raise DataError(f"X has {raw.num_rows} rows and y has {len(y)}; each graph needs one label")
-    table = {**raw.table, **expanded(TARGET, y)}
+    table = {**raw.table, **split_vectors(TARGET, y)}
     return replace(raw, table=table, digest=digest_of_graphs(table, raw.graphs))
 
 

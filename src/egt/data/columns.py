@@ -400,13 +400,16 @@ def sorted_texts(texts: set[str]) -> list[str]:
     return sorted(texts, key=key)
 
 
-def expanded(name: str, column: Column) -> dict[str, Column]:
+def split_vectors(name: str, column: Column) -> dict[str, Column]:
     """Return a vector column as one column per part, named `name.0`, `name.1`, ...; any other column unchanged."""
     if column.ndim == 1:
         return {name: column}
-    if column.shape[1] == 1:
-        return {name: column[:, 0]}
-    return {f"{name}.{k}": column[:, k] for k in range(column.shape[1])}
+    return {each: column[:, k] for k, each in enumerate(number_names(name, column.shape[1]))}
+
+
+def number_names(name: str, count: int) -> list[str]:
+    """Return the names of several columns of a kind: `name.0`, `name.1`, ...; `name` for a single one."""
+    return [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
 
 
 def with_mask_split(columns: Columns, where: str) -> Columns:
@@ -417,7 +420,7 @@ def with_mask_split(columns: Columns, where: str) -> Columns:
     masks = {f"{split}_mask": split for split in ("train", "val", "test")}
     if "split" in columns or "train_mask" not in columns:
         return columns
-    given = {name: expanded("split", columns[name]) for name in masks if name in columns}
+    given = {name: split_vectors("split", columns[name]) for name in masks if name in columns}
     splits = {name: objects([None] * len(columns["train_mask"])) for name in given["train_mask"]}
     for mask, named in given.items():
         if columns[mask].dtype == object or not (named.keys() == splits.keys() or named.keys() == {"split"}):

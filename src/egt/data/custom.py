@@ -75,7 +75,7 @@ def open_custom(
             graphs, PyG data, or SMILES.
         target: the target column, or several names or patterns such as `NR-*`; None to guess.
         level: "graph", "node", "edge", "link" or "pair"; None to guess.
-        overrides: corrections of other guesses: see `egt.data.infer.infer`. With `schema` only the columns `smiles` and
+        overrides: corrections of guesses (`egt.data.infer.Overrides`). With `schema` only the columns `smiles` and
             `id`, which new data may call otherwise.
         split: "random", "scaffold", "stratified", the name of a split column, or a `SplitPlan`. None: a split column
             if there is one, else random; with `schema`: no division, all rows are in the split "all".
@@ -92,14 +92,14 @@ def open_custom(
     if schema is None:
         chosen = [target] if isinstance(target, str) else target
         guessed = infer(raw, target=chosen, level=level, overrides=overrides, split=_plan(split, seed), labeled=labeled)
-        raw = _cleaned(raw, guessed, merge=True)
+        raw = _clean(raw, guessed, merge=True)
         division = divide(raw, guessed)
         return kind(raw, learn(raw, guessed, division), division)
     if target is not None or level is not None:
         raise DataError("with a schema nothing is guessed: change the schema in place of target or level")
     schema = _with_roles(raw, schema, overrides or {})
     _check_fits(raw, schema)
-    raw = _cleaned(raw, schema, merge=split is not None)
+    raw = _clean(raw, schema, merge=split is not None)
     if split is None:
         return kind(raw, schema, None)
     plan = _plan(split, seed)
@@ -107,7 +107,7 @@ def open_custom(
     return kind(raw, divided, divide(raw, divided))
 
 
-def _cleaned(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
+def _clean(raw: RawData, schema: CustomSchema, *, merge: bool) -> RawData:
     """Return the data with standard molecules and, if rows may be merged, each of them once, as the schema says."""
     if not raw.is_molecules:
         if schema.standardize or schema.replicates:
@@ -264,8 +264,7 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
             f"there are {', '.join(raw.table) or 'none'}. Add them, named as in the training data"
         )
     graphs = [graph for graph in raw.graphs if graph is not None]
-    levels = (("node", schema.node_features), ("edge", schema.edge_features), ("pair", schema.pair_features))
-    for level, features in levels:
+    for level, features in schema.features_by_level.items():
         there = {name for graph in graphs for name in graph.columns(level)}
         absent = [feature.name for feature in features if feature.kind != "ignored" and feature.name not in there]
         if level == "node" and not raw.is_molecules:
@@ -312,9 +311,10 @@ def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchem
     return schema.model_copy(
         update={
             "elements": tuple(sorted(elements)),
-            "node_features": tuple(learned(feature, "node") for feature in schema.node_features),
-            "edge_features": tuple(learned(feature, "edge") for feature in schema.edge_features),
-            "pair_features": tuple(learned(feature, "pair") for feature in schema.pair_features),
+            **{
+                f"{level}_features": tuple(learned(feature, level) for feature in features)
+                for level, features in schema.features_by_level.items()
+            },
             "graph_features": tuple(
                 _learn_feature(feature, [raw.table[feature.name][rows]]) for feature in schema.graph_features
             ),

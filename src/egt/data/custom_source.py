@@ -305,7 +305,7 @@ def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.
         numbers = as_numbers(column)[0].reshape(raw.num_rows, -1 if raw.num_rows else feature.width)
         missing, beyond = missing_in(column), np.abs(numbers) > LARGEST
         try:
-            values.append(standardized(np.where(beyond, np.nan, numbers), feature, []))
+            values.append(standardize_column(np.where(beyond, np.nan, numbers), feature, []))
         except DataError as error:
             raise DataError(f"{raw.where}: feature {error}") from error
         for row in np.flatnonzero(missing).tolist():
@@ -318,7 +318,7 @@ def graph_values(raw: RawData, features: Sequence[Feature]) -> tuple[NDArray[np.
     return np.concatenate(values, axis=1).astype(np.float32) if values else None, filled, errors
 
 
-def standardized(column: Column, feature: Feature, warnings: list[str]) -> NDArray[np.float64]:
+def standardize_column(column: Column, feature: Feature, warnings: list[str]) -> NDArray[np.float64]:
     """(n, width) the standardized numbers of a continuous feature; what had to be filled in goes to `warnings`."""
     numbers, strange = as_numbers(column)
     if strange:
@@ -603,8 +603,8 @@ class GraphRows(CustomSource):
         if self._division is None or self._division.within:
             return []
         schema = self.schema
-        levels = {"node": schema.node_features, "edge": schema.edge_features, "pair": schema.pair_features}
-        used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels.items()}
+        levels = schema.features_by_level.items()
+        used = {level: {each.name for each in some if each.kind != "ignored"} for level, some in levels}
         used["node"] |= {*schema.positions}
         return self._find_repeats(graph_keys(self._raw.graphs, used), self._ids, "graph", "remove repetitions")
 
@@ -740,7 +740,7 @@ def _pair_features(raw_graph: RawGraph, features: Sequence[Feature], warnings: l
             ids.append(_category_ids(column, feature, []))
         else:
             missing = np.isnan(as_numbers(column)[0].reshape(n * n, -1))
-            values.append(np.where(missing, np.nan, standardized(column, feature, [])))
+            values.append(np.where(missing, np.nan, standardize_column(column, feature, [])))
     return {
         "pair_categories": np.stack(ids, axis=-1).reshape(n, n, -1) if ids else None,
         "pair_values": np.concatenate(values, axis=1).reshape(n, n, -1) if values else None,
@@ -830,7 +830,7 @@ def _features(
         if feature.kind == "categorical":
             ids.append(_category_ids(column, feature, warnings)[:, None])
         else:
-            values.append(standardized(column, feature, warnings))
+            values.append(standardize_column(column, feature, warnings))
     return np.concatenate(ids, axis=1), np.concatenate(values, axis=1)
 
 

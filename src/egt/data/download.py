@@ -121,19 +121,14 @@ def extract(archive: Path, folder: Path) -> None:
                     raise zipfile.BadZipFile(f"{damaged} does not match its checksum")
                 bundle.extractall(folder)
         else:
-            _check_gzip(archive)
+            if archive.suffix in (".gz", ".tgz"):
+                with gzip.open(archive) as stream:  # to the end, where the checksum is; unpacking does not get there
+                    while stream.read(_BLOCK):
+                        pass
             with tarfile.open(archive) as bundle:
                 bundle.extractall(folder, filter="data")
     except _ARCHIVE_ERRORS as error:
         raise DataError(f"{archive} cannot be unpacked ({error}); delete it and download it again") from error
-
-
-def _check_gzip(archive: Path) -> None:
-    """Read to the end, where the checksum is; unpacking alone does not get there."""
-    if archive.suffix in (".gz", ".tgz"):
-        with gzip.open(archive) as stream:
-            while stream.read(_BLOCK):
-                pass
 
 
 def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -> None:

@@ -35,7 +35,7 @@ def fingerprints(graphs: Sequence[Graph]) -> Bits:
     found = np.zeros((len(graphs), BITS), np.bool_)
     if graphs:
         owner = np.repeat(np.arange(len(graphs)), [graph.num_nodes for graph in graphs])
-        for codes in _refined(graphs, RADIUS, chiral=False):
+        for codes in _refine(graphs, RADIUS, chiral=False):
             found[owner, codes % np.uint64(BITS)] = True
     return found
 
@@ -51,12 +51,12 @@ def identities(graphs: Sequence[Graph]) -> Codes:
     """(graphs,) a number for each graph, the same for all its numberings; with chirality."""
     if not graphs:
         return np.zeros(0, np.uint64)
-    *_, codes = _refined(graphs, _IDENTITY_RADIUS, chiral=True)
+    *_, codes = _refine(graphs, _IDENTITY_RADIUS, chiral=True)
     starts = np.cumsum([0, *(graph.num_nodes for graph in graphs[:-1])])
     return np.add.reduceat(codes, starts)
 
 
-def _refined(graphs: Sequence[Graph], radius: int, *, chiral: bool) -> list[Codes]:
+def _refine(graphs: Sequence[Graph], radius: int, *, chiral: bool) -> list[Codes]:
     """Return c_0, ..., c_radius, (nodes,) each, of all graphs one after another."""
     categories = np.concatenate([graph.node_categories for graph in graphs])
     if not chiral and categories.shape[1] >= len(OGB_ATOM_FEATURES):

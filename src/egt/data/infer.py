@@ -33,7 +33,7 @@ from egt.data.columns import (
     text_of,
 )
 from egt.data.labels import find_parts, label_copies
-from egt.data.molecules import MOST_CONFORMERS, MoleculeVocabulary, PlacedBy, graph_from_smiles
+from egt.data.molecules import MOST_CONFORMERS, MoleculeVocabulary, PlacedBy, parse_smiles
 from egt.data.schema import (
     CustomSchema,
     Feature,
@@ -46,7 +46,7 @@ from egt.data.schema import (
     is_split_column,
 )
 from egt.data.source import NUMBERS, TargetKind
-from egt.errors import DataError, counted
+from egt.errors import DataError, EgtError, counted
 from egt.graph import IntArray, Level
 from egt.registry import Section
 
@@ -95,42 +95,25 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_check_names)]
 
 
 class Overrides(Section):
-    """Decisions of the user; what is None is guessed.
+    """Decisions of the user; what is None is guessed."""
 
-    Fields:
-        id: the column that names the rows; "" for none.
-        smiles: the columns of SMILES.
-        weight: the column of edges with their weights; "" for none.
-        row_weight: the column that says what a row counts; "" for none.
-        directed: whether edges have a direction.
-        kind: of the target.
-        positive: the one of two classes that scores such as F1 are about.
-        vocabulary: the features of atoms and bonds.
-        standardize, replicates: how molecules are cleaned.
-        node_features, edge_features, pair_features: the kinds of columns.
-        graph_features: the numeric columns of whole graphs that are given to the model, names or patterns.
-        positions: the columns of nodes with their coordinates ("" for none); of molecules "file" or "rdkit".
-        conformers: how many RDKit makes.
-        hydrogens: whether hydrogen atoms are nodes.
-    """
-
-    id: str | None = None
-    smiles: Names | None = None
-    weight: str | None = None
-    row_weight: str = ""
-    directed: bool | None = None
-    kind: Literal["regression", "censored", "binary", "multiclass"] | None = None
-    positive: str | bool | int | float | None = None
-    vocabulary: MoleculeVocabulary = "ogb"
+    id: str | None = None  # the column that names the rows; "" for none
+    smiles: Names | None = None  # the columns of SMILES
+    weight: str | None = None  # the column of edges with their weights; "" for none
+    row_weight: str = ""  # the column that says what a row counts; "" for none
+    directed: bool | None = None  # whether edges have a direction
+    kind: Literal["regression", "censored", "binary", "multiclass"] | None = None  # of the target
+    positive: str | bool | int | float | None = None  # the one of two classes that scores such as F1 are about
+    vocabulary: MoleculeVocabulary = "ogb"  # the features of atoms and bonds
     standardize: Standard = ""
     replicates: Replicates = ""
-    node_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
+    node_features: Mapping[str, FeatureKind] = Field(default_factory=dict)  # column -> kind
     edge_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
-    graph_features: Names | None = None
     pair_features: Mapping[str, FeatureKind] = Field(default_factory=dict)
-    positions: Names | None = None
-    conformers: Annotated[int, Field(ge=1, le=MOST_CONFORMERS)] = 1
-    hydrogens: bool = False
+    graph_features: Names | None = None  # the columns of whole graphs that the model is given, names or patterns
+    positions: Names | None = None  # columns of nodes with coordinates ("" for none); of molecules "file" or "rdkit"
+    conformers: Annotated[int, Field(ge=1, le=MOST_CONFORMERS)] = 1  # how many RDKit makes
+    hydrogens: bool = False  # whether hydrogen atoms are nodes
 
 
 def read_overrides(given: Mapping[str, Any] | None) -> Overrides:
@@ -217,7 +200,7 @@ def infer(
         key, free = f"{place}_features", roles.free[place]
         chosen: Mapping[str, FeatureKind] = getattr(given, key)
         if place == level or not labeled:
-            left_out = _giving_away(free, targets, chosen, classes)
+            left_out = _find_leaks(free, targets, chosen, classes)
             notes |= {f"{key}.{name}": why for name, why in left_out.items()}
             ignored: dict[str, FeatureKind] = dict.fromkeys(left_out, "ignored")
             chosen = {**ignored, **chosen}
@@ -338,7 +321,7 @@ def _position_columns(columns: Columns, given: Sequence[str] | None, where: str)
         numbered = tuple(takewhile(found.__contains__, (f"positions.{k}" for k in count())))
         return numbered or tuple(name for name in found if name.lower() in POSITION_NAMES)[:1]
     names = tuple(filter(None, given))
-    shape = _place({name: _named(columns, name, where) for name in names})
+    shape = _place({name: _column(columns, name, where) for name in names})
     if names and (not 1 <= len(shape) <= 2 or shape[-1] not in (2, 3)):
         raise DataError(
             f"{where}: overrides.positions names {', '.join(names)}; give two or three columns of numbers, one for "
@@ -391,7 +374,7 @@ def _find_roles(raw: RawData, given: Overrides, plan: SplitPlan) -> _Roles:
     }
     splits = {level: names[0] if names else "" for level, names in divided.items()}
     if given.row_weight:
-        _named(table, given.row_weight, where)
+        _column(table, given.row_weight, where)
     taken = {"graph": {id_column, *smiles, *inputs, given.row_weight}, "node": set(), "edge": {weight}, "pair": set()}
     free: dict[str, dict[str, Column]] = {}
     for level, named in columns.items():
@@ -404,7 +387,7 @@ def _find_roles(raw: RawData, given: Overrides, plan: SplitPlan) -> _Roles:
 def find_id(columns: Columns, given: str | None, where: str) -> str:
     """Return the column that names the rows, none twice and most of them (`id` may repeat); "" for none."""
     if given:
-        if not _names_rows(_named(columns, given, where)):
+        if not _names_rows(_column(columns, given, where)):
             raise DataError(f"{where}: id column {given!r} has repeated or too few values; choose another one")
         return given
     if given == "":
@@ -424,7 +407,7 @@ def _names_rows(column: Column) -> bool:
     return column.ndim == 1 and 2 * len(present) > len(column) and len(set(present)) == len(present)
 
 
-def _named(columns: Columns, name: str, where: str) -> Column:
+def _column(columns: Columns, name: str, where: str) -> Column:
     if name not in columns:
         raise DataError(f"{where}: there is no column {name!r}; the columns are {', '.join(columns)}")
     return columns[name]
@@ -438,7 +421,7 @@ def find_smiles(columns: Columns, given: Sequence[str] | None, where: str) -> tu
     """
     if given:
         for name in given:
-            if _named(columns, name, where).dtype != object:
+            if _column(columns, name, where).dtype != object:
                 raise DataError(f"{where}: column {name!r} holds numbers, not SMILES")
             if given.count(name) > 1:
                 raise DataError(f"{where}: column {name!r} is given twice for the SMILES; name each component once")
@@ -487,13 +470,7 @@ def _numbered(columns: Columns) -> tuple[str, ...]:
 
 def _are_molecules(texts: Iterable[str | None]) -> bool:
     tried = [text for text in texts if text is not None][:MAX_SMILES_TRIED]
-    good = 0
-    for text in tried:
-        try:
-            graph_from_smiles(text)
-        except DataError:
-            continue
-        good += 1
+    good = sum(not isinstance(molecule, EgtError) for molecule, _ in parse_smiles(tried))
     return bool(tried) and good >= 0.8 * len(tried)
 
 
@@ -505,7 +482,7 @@ def _find_weight(columns: Columns, given: str | None, where: str) -> str:
 
     if given is None:
         return next((name for name in columns if name.lower() in WEIGHT_NAMES and is_number(columns[name])), "")
-    if given and not is_number(_named(columns, given, where)):
+    if given and not is_number(_column(columns, given, where)):
         raise DataError(f"{where}: weight column {given!r} must hold one number per edge")
     return given
 
@@ -514,7 +491,7 @@ def _find_inputs(columns: Columns, given: Sequence[str], where: str) -> tuple[st
     """Return the columns of whole graphs that are given to the model, by names or patterns (`desc_*`)."""
     found: dict[str, None] = {}
     for pattern in given:
-        names = _matching(columns, pattern)
+        names = _match(columns, pattern)
         if not names:
             raise DataError(f"{where}: there is no feature column {pattern!r}; the columns are {', '.join(columns)}")
         found |= dict.fromkeys(names)
@@ -527,7 +504,7 @@ def _find_inputs(columns: Columns, given: Sequence[str], where: str) -> tuple[st
     return tuple(found)
 
 
-def _matching(columns: Iterable[str], pattern: str) -> list[str]:
+def _match(columns: Iterable[str], pattern: str) -> list[str]:
     return [name for name in columns if name == pattern or fnmatchcase(name, pattern)]
 
 
@@ -538,7 +515,7 @@ def _find_lists(
     if level in ("graph", "link", "pair") or (level is None and target is None):
         return roles, level, {}
     columns = roles.free["graph"]
-    wanted = {name for pattern in target or ("*",) for name in _matching(columns, pattern)}
+    wanted = {name for pattern in target or ("*",) for name in _match(columns, pattern)}
     certain = level is not None and target is not None
     listed = [name for name in columns if name in wanted and (certain or holds_lists(columns[name]))]
     if not listed:
@@ -570,7 +547,7 @@ def _find_targets(
         if both := sorted({*target} & {*roles.inputs}):
             raise DataError(f"{raw.where}: column {both[0]!r} cannot be both target and feature (--target, --features)")
         _check_roles(raw, roles, target)
-        found, targets = _chosen_targets(roles.free, target, levels, raw.where)
+        found, targets = _choose_targets(roles.free, target, levels, raw.where)
     _check_roles(raw, roles, targets)
     return found, targets
 
@@ -590,24 +567,24 @@ def _check_roles(raw: RawData, roles: _Roles, target: Sequence[str]) -> None:
             raise DataError(f"{raw.where}: column {name!r} cannot be the target, it is {known[name]}")
 
 
-def _chosen_targets(
+def _choose_targets(
     columns: Mapping[str, Columns], target: Sequence[str], levels: Sequence[Level], where: str
 ) -> tuple[Level, tuple[str, ...]]:
     """Return the columns of names and patterns (`NR-*`, `*`), which have to be at one level."""
     found: dict[Level, dict[str, None]] = {}
     for pattern in target:
-        matches = {level: _matching(columns[level], pattern) for level in levels}
+        matches = {level: _match(columns[level], pattern) for level in levels}
         if pattern == "*":  # all columns of the first level that has any: the widest choice is the whole graph
             matches = dict([next(((level, names) for level, names in matches.items() if names), (levels[0], []))])
         if not any(matches.values()):
             close = get_close_matches(pattern, [name for level in levels for name in columns[level]], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise DataError(f"{where}: there is no column {pattern!r}.{hint} The columns are: {_listed(columns)}")
+            raise DataError(f"{where}: there is no column {pattern!r}.{hint} The columns are: {_names(columns)}")
         for level, matched in matches.items():
             if matched:
                 found.setdefault(level, {}).update(dict.fromkeys(matched))
     if len(found) > 1:
-        raise DataError(f"{where}: target {list(target)} is at several levels: {_listed(found)}. Choose with level=...")
+        raise DataError(f"{where}: target {list(target)} is at several levels: {_names(found)}. Choose with level=...")
     level, chosen = next(iter(found.items()))
     return level, tuple(chosen)
 
@@ -625,12 +602,12 @@ def _guess_targets(
             options[level] = tuple(names)
     if len(options) > 1:
         raise DataError(
-            f"{raw.where}: there are targets at several levels: {_listed(options)}. Choose one with level=... (--task)"
+            f"{raw.where}: there are targets at several levels: {_names(options)}. Choose one with level=... (--task)"
         )
     if not options:
         reason = next(filter(None, (_why_no_target(*each) for each in columns["graph"].items())), "")
         raise DataError(
-            f"{raw.where}: no target found. The columns are: {_listed(columns)}. {reason} "
+            f"{raw.where}: no target found. The columns are: {_names(columns)}. {reason} "
             "Choose one with target=NAME (--target NAME), or predict links with level='link' (--task link)"
         )
     found, names = next(iter(options.items()))
@@ -670,7 +647,7 @@ def _why_no_target(name: str, column: Column) -> str:
     return ""
 
 
-def _listed(columns: Mapping[Any, Iterable[str]]) -> str:
+def _names(columns: Mapping[Any, Iterable[str]]) -> str:
     return "; ".join(f"{level}: {few([*names], 40)}" for level, names in columns.items() if names) or "none"
 
 
@@ -727,7 +704,7 @@ def _find_plan(plan: SplitPlan, roles: _Roles, level: Level, raw: RawData, *, di
     return plan.model_copy(update={"kind": "column"}) if plan.column else plan
 
 
-def _giving_away(
+def _find_leaks(
     columns: Columns, targets: Sequence[str], given: Mapping[str, str], classes: Sequence[str]
 ) -> dict[str, str]:
     """Return columns that could give the answer away as features, each with the reason why it is left out."""

@@ -27,7 +27,7 @@ from egt.data.columns import (
     text_of,
 )
 from egt.data.formats.tables import column_of_texts
-from egt.data.molecules import canonical_smiles, graphs_from_smiles
+from egt.data.molecules import canonical_smiles, parse_smiles
 from egt.data.schema import Codes, CustomSchema
 from egt.data.source import SPLITS
 from egt.errors import DataError, EgtError, counted
@@ -138,12 +138,13 @@ def _find_level(raw: RawData, smiles: Sequence[str], name: str, lists: Lists) ->
 
 def _size(raw: RawData, smiles: Sequence[str], row: int) -> dict[Level, int] | None:
     """Return the number of atoms and bonds of a row; None if it cannot be read."""
-    texts = [raw.table[name][row] or "" for name in smiles]
-    found = graphs_from_smiles(texts, ids=texts, graph_targets=[None] * len(texts))
-    graphs = [each[0] for each in found if not isinstance(each, EgtError)]
-    if len(graphs) < len(texts):
+    molecules = [molecule for molecule, _ in parse_smiles([raw.table[name][row] or "" for name in smiles])]
+    if any(isinstance(molecule, EgtError) for molecule in molecules):
         return None
-    return {"node": sum(graph.num_nodes for graph in graphs), "edge": sum(graph.num_edges for graph in graphs) // 2}
+    return {
+        "node": sum(each.GetNumAtoms() for each in molecules),
+        "edge": sum(each.GetNumBonds() for each in molecules),
+    }
 
 
 def encode_labels(name: str, column: Column, schema: CustomSchema) -> tuple[Values, dict[int, str]]:

@@ -92,7 +92,7 @@ def _generators(chiral: bool) -> tuple[Any, ...]:
     )
 
 
-def _named(fragments: Sequence[Mapping[int, int]]) -> dict[str, int]:
+def _by_name(fragments: Sequence[Mapping[int, int]]) -> dict[str, int]:
     return {
         f"{kind}{number}": count
         for kind, found in zip(KINDS, fragments, strict=True)
@@ -182,7 +182,7 @@ def choose_targets(smiles: Sequence[str]) -> Targets:
 
 def _common_fragments(smiles: Sequence[str]) -> list[str]:
     """Return the fragments of each kind that closest to half of the molecules have."""
-    count = Counter(name for text in smiles for name in _named(_fragments(parse_or_none(text), chiral=False)))
+    count = Counter(name for text in smiles for name in _by_name(_fragments(parse_or_none(text), chiral=False)))
     ranked = sorted(count, key=lambda name: (abs(count[name] / len(smiles) - 0.5), name))
     return [name for kind in KINDS for name in [each for each in ranked if each.startswith(kind)][:_FRAGMENTS]]
 
@@ -193,7 +193,7 @@ def compute_targets(smiles: str, names: Sequence[str]) -> NDArray[np.float16]:
     if molecule is None:
         return np.full(len(names), np.nan, np.float16)
     computed = [name for name in names if not name.startswith(KINDS)]
-    found = _named(_fragments(molecule, chiral=False)) | dict(zip(computed, _values(molecule, computed), strict=True))
+    found = _by_name(_fragments(molecule, chiral=False)) | dict(zip(computed, _values(molecule, computed), strict=True))
     values = np.array([found.get(name, 0.0) for name in names], np.float64)
     return np.where(np.abs(values) <= _LARGEST, values, np.nan).astype(np.float16)
 
@@ -222,9 +222,9 @@ class WithDescriptors(Derived):
         return self.read_all([record])[0]
 
     def read_all(self, records: Sequence[Any]) -> list[Reading]:
-        return [self._described(reading) for reading in self.whole.read_all(records)]
+        return [self._describe(reading) for reading in self.whole.read_all(records)]
 
-    def _described(self, reading: Reading) -> Reading:
+    def _describe(self, reading: Reading) -> Reading:
         if reading.graph is None:
             return reading
         values = compute_targets(str(self._smiles[reading.row]), self.targets)

@@ -57,13 +57,13 @@ class Placement(NamedTuple):
 
 def positions_of(molecule: Any, placement: Placement) -> tuple[NDArray[np.float32], str]:
     """Return the positions (N, ...) of an RDKit molecule, which loses them, and why they are not known (NaN), or ""."""
-    found = _written(molecule) if placement.by == "file" else _embedded(molecule, *placement.shape[:-1])
+    found = _read_coordinates(molecule) if placement.by == "file" else _embed(molecule, *placement.shape[:-1])
     molecule.RemoveAllConformers()
     count = molecule.GetNumAtoms()
     if found is None:
         what = "no coordinates are given" if placement.by == "file" else "RDKit finds no conformer"
-        return _frozen(np.full((count, *placement.shape), np.nan, np.float32)), f"{what}: distances count as unknown"
-    return _frozen(found.swapaxes(0, 1).reshape(count, *placement.shape).astype(np.float32)), ""
+        return _freeze(np.full((count, *placement.shape), np.nan, np.float32)), f"{what}: distances count as unknown"
+    return _freeze(found.swapaxes(0, 1).reshape(count, *placement.shape).astype(np.float32)), ""
 
 
 def with_coordinates(molecule: Any) -> str | None:
@@ -79,7 +79,7 @@ def _has_coordinates(molecule: Any) -> bool:
     return bool(molecule.GetNumConformers()) and molecule.GetConformer().Is3D()
 
 
-def _written(molecule: Any) -> NDArray[np.float64] | None:
+def _read_coordinates(molecule: Any) -> NDArray[np.float64] | None:
     """(1, N, 3) the coordinates that came with the text."""
     if not _has_coordinates(molecule):
         return None
@@ -87,7 +87,7 @@ def _written(molecule: Any) -> NDArray[np.float64] | None:
     return places[None]
 
 
-def _embedded(molecule: Any, count: int = 1) -> NDArray[np.float64] | None:
+def _embed(molecule: Any, count: int = 1) -> NDArray[np.float64] | None:
     """(C, N, 3) conformers by ETKDG, the same for every spelling of the molecule; None where there is none.
 
     The random start follows the order of the atoms, so the canonical SMILES is embedded.
@@ -280,7 +280,7 @@ class MoleculeFeatures(NamedTuple):
 def ogb_features(forms: Sequence[bytes]) -> list[MoleculeFeatures | DataError]:
     """OGB's nine atom and three bond features of molecules in RDKit's binary form; an error where RDKit has none."""
     raw = raw_numbers(forms)
-    features: list[MoleculeFeatures | DataError] = [*_coded(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
+    features: list[MoleculeFeatures | DataError] = [*_encode(raw.num_atoms, raw.num_bonds, raw.atoms, raw.bonds)]
     for k in np.flatnonzero(~raw.readable).tolist():
         try:
             features[k] = features_atom_by_atom(require_rdkit().Mol(forms[k]))
@@ -297,7 +297,7 @@ def features_atom_by_atom(molecule: Any) -> MoleculeFeatures:
         for bond in molecule.GetBonds()
     ]
     atom_rows, bond_rows = np.array(atoms, np.int64).reshape(-1, 9), np.array(bonds, np.int64).reshape(-1, 5)
-    return _coded([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
+    return _encode([len(atoms)], [len(bonds)], atom_rows, bond_rows)[0]
 
 
 class Canonical(NamedTuple):
@@ -327,7 +327,7 @@ def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
         order = np.array(molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], np.int64)
         ranks[order] = np.arange(len(order))
         chirality |= {k: int(again.GetAtomWithIdx(int(ranks[k])).GetChiralTag()) for k in relative}
-    return Canonical(_frozen(ranks), chirality)
+    return Canonical(_freeze(ranks), chirality)
 
 
 def _items(found: Any) -> Iterator[Any]:
@@ -341,7 +341,7 @@ def reason_of(error: Exception) -> str:
     return " ".join(said.split()) or type(error).__name__
 
 
-def _coded(
+def _encode(
     num_atoms: Iterable[int], num_bonds: Iterable[int], atoms: IntArray, bonds: IntArray
 ) -> list[MoleculeFeatures]:
     """Return the features of some molecules from the numbers that `RawNumbers` explains."""
@@ -352,7 +352,7 @@ def _coded(
         _split(_ogb_bond_ids(bonds[:, 2:]).repeat(2, axis=0), num_edges),
         strict=True,
     )
-    return [MoleculeFeatures(of_atoms, _frozen(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]
+    return [MoleculeFeatures(of_atoms, _freeze(pairs.T), of_edges) for of_atoms, pairs, of_edges in parts]
 
 
 def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
@@ -365,7 +365,7 @@ def _split(rows: IntArray, counts: Iterable[int]) -> list[IntArray]:
 _Number = TypeVar("_Number", np.int64, np.float32)
 
 
-def _frozen(array: NDArray[_Number]) -> NDArray[_Number]:
+def _freeze(array: NDArray[_Number]) -> NDArray[_Number]:
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array
@@ -397,8 +397,8 @@ def zinc_features(molecule: Any) -> MoleculeFeatures:
     strange = [f"atom type {', '.join(unknown)}"] if unknown else []
     strange += ["a type of bond"] if (types == UNKNOWN).any() else []
     warning = f"not in the ZINC vocabulary: {' and '.join(strange)}" if strange else ""
-    edge_index, of_edges = _frozen(_both_directions(table)), _frozen(types.repeat(2, axis=0))
-    return MoleculeFeatures(_frozen(atoms), edge_index, of_edges, warning)
+    edge_index, of_edges = _freeze(_both_directions(table)), _freeze(types.repeat(2, axis=0))
+    return MoleculeFeatures(_freeze(atoms), edge_index, of_edges, warning)
 
 
 MoleculeVocabulary = Literal["ogb", "zinc"]
@@ -537,7 +537,7 @@ def _graph(
     if common is not None and common.chirality and atoms.shape[1] > CHIRALITY:
         atoms = atoms.copy()
         atoms[list(common.chirality), CHIRALITY] = list(common.chirality.values())
-        atoms = _frozen(atoms)
+        atoms = _freeze(atoms)
     targets = target_array(graph_targets, None, f"graph {id!r}: graph_targets")
     if targets is not None:
         targets = targets.view()

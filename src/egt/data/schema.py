@@ -24,6 +24,7 @@ from egt.data.columns import (
     RawGraph,
     encode_bounds,
     encode_target,
+    number_names,
     position_columns,
     text_of,
 )
@@ -202,6 +203,11 @@ class CustomSchema(Section):
         return (self.smiles, *self.more_smiles)
 
     @property
+    def features_by_level(self) -> dict[str, tuple[Feature, ...]]:
+        """The features of nodes, edges and pairs."""
+        return {"node": self.node_features, "edge": self.edge_features, "pair": self.pair_features}
+
+    @property
     def predicts_distances(self) -> bool:
         """Whether the distances between positions are the target, and these are no input."""
         return self.level == "pair" and self.targets == (DISTANCE,) and bool(self.place)
@@ -314,14 +320,11 @@ class CustomSchema(Section):
             return [*table, ("atoms and bonds", self.vocabulary, "overrides.vocabulary")]
         directed = {True: "yes", False: "no", None: "as each graph says"}[self.directed] + self._note("directed")
         table += [("directed", directed, "overrides.directed"), ("weight", self.weight or "none", "overrides.weight")]
-        for level, features in self._levels():
+        for level, features in self.features_by_level.items():
             key = f"{level}_features"
             texts = [_feature_text(each) + self._note(f"{key}.{each.name}") for each in features]
             table += [(f"{level} feature", text, f"overrides.{key}") for text in texts]
         return table
-
-    def _levels(self) -> tuple[tuple[str, tuple[Feature, ...]], ...]:
-        return ("node", self.node_features), ("edge", self.edge_features), ("pair", self.pair_features)
 
     def _note(self, name: str) -> str:
         return f" ({self.notes[name]})" if name in self.notes else ""
@@ -348,20 +351,20 @@ def card_schema(card: DataCard) -> CustomSchema:
         sizes: tuple[int, ...] = getattr(schema, f"{level}_categories")
         named = dict(islice(names, len(sizes)))
         if reading["format"] == "graphs":  # without names, the categories are ids, as in `formats.graphs`
-            numbered = [f"{level}_category.{k}" if len(sizes) > 1 else f"{level}_category" for k in range(len(sizes))]
-            named = {name: [str(k) for k in range(size)] for name, size in zip(numbered, sizes, strict=True)}
+            named = _ids(f"{level}_category", sizes)
         reading[f"{level}_features"] = _features(named, vector, getattr(schema, f"num_{level}_values"))
-    count = len(schema.pair_categories)
-    ids = {
-        f"pair_category.{k}" if count > 1 else "pair_category": [str(id) for id in range(size)]
-        for k, size in enumerate(schema.pair_categories)
-    }
+    ids = _ids("pair_category", schema.pair_categories)
     reading["pair_features"] = _features(ids, "pair_values", schema.num_pair_values)
     reading |= {"positions": position_columns(schema.positions), "place": schema.positions}
     classes = target.class_names or tuple(str(k) for k in range(target.num_classes))
     return CustomSchema.model_validate(
         {"level": target.level, "kind": target.kind, "targets": target.names, "classes": classes, **reading}
     )
+
+
+def _ids(name: str, sizes: Sequence[int]) -> dict[str, Sequence[str]]:
+    names = number_names(name, len(sizes))
+    return {each: [str(id) for id in range(size)] for each, size in zip(names, sizes, strict=True)}
 
 
 def _features(categories: Mapping[str, Sequence[str]], continuous: str, width: int) -> tuple[Feature, ...]:

@@ -193,7 +193,10 @@ def verify_if_changed(folder: Path) -> None:
 
     Reading gigabytes at each start would take longer than opening them; asking for their times does not.
     """
-    stamp, found = folder.with_name(f".{folder.name}.verified"), _stamps(folder)
+    # Size, inode, and times change with each write to a file; the last of them cannot be set.
+    stats = {path.name: path.stat() for path in sorted(folder.iterdir())}
+    found = {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in stats.items()}
+    stamp = folder.with_name(f".{folder.name}.verified")
     try:
         known = json.loads(stamp.read_text())
     except (OSError, ValueError):
@@ -204,12 +207,6 @@ def verify_if_changed(folder: Path) -> None:
     # A store beside which nothing can be written is verified at each start.
     with suppress(OSError), write_atomically(stamp) as draft:
         draft.write_text(json.dumps(found))
-
-
-def _stamps(folder: Path) -> dict[str, list[int]]:
-    """Return what changes with each write to a file: size, inode, and times, the last of which cannot be set."""
-    found = {path.name: path.stat() for path in sorted(folder.iterdir())}
-    return {name: [it.st_size, it.st_ino, it.st_mtime_ns, it.st_ctime_ns] for name, it in found.items()}
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -99,7 +99,13 @@ def collate(
     if not samples:
         raise GraphError("a batch needs at least one graph")
     graphs = [sample.graph for sample in samples]
-    place = _arrangement(layout, samples)
+    place: Arrangement
+    if layout == "edge_list":
+        from egt.data.batching.edge_list import EdgeListArrangement  # only a list of edges needs this file
+
+        place = EdgeListArrangement(samples)
+    else:
+        place = PackedArrangement(samples) if layout == "packed" else PaddedArrangement(samples)
 
     def rows(arrays: Sequence[Array]) -> Tensor:
         return torch.from_numpy(np.concatenate(arrays))
@@ -124,14 +130,6 @@ def collate(
         node_targets=_targets([graph.node_targets for graph in graphs], "node_targets", np.concatenate),
         edge_targets=_targets([graph.edge_targets for graph in graphs], "edge_targets", np.concatenate),
     )
-
-
-def _arrangement(layout: LayoutName, samples: Sequence[Sample]) -> Arrangement:
-    if layout != "edge_list":
-        return PackedArrangement(samples) if layout == "packed" else PaddedArrangement(samples)
-    from egt.data.batching.edge_list import EdgeListArrangement  # only a list of edges needs this file
-
-    return EdgeListArrangement(samples)
 
 
 def _targets(arrays: Sequence[Array | None], name: str, join: Any) -> Tensor | None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from egt.data.batching.layout import Indices, SquareFunction, Unpadded, numbered
+from egt.data.batching.layout import Indices, SquareFunction, Unpadded, join_pairs
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import ConfigError
 
@@ -198,7 +198,7 @@ class EdgeListArrangement:
         self.layout = EdgeList(sizes, query, key, has_only_attended=len(self.codes) == attended)
 
     def _codes(self, pairs: Sequence[Array]) -> Array:
-        i, j, graph = numbered(pairs)
+        i, j, graph = join_pairs(pairs)
         codes: Array = (self.start[graph] + i) * self.total + self.start[graph] + j
         return codes
 

@@ -163,12 +163,12 @@ class DenseArrangement:
         self.start = np.cumsum(stride * stride) - stride * stride
 
     def rows(self, pairs: Sequence[Array]) -> Array:
-        i, j, graph = numbered(pairs)
+        i, j, graph = join_pairs(pairs)
         rows: Array = self.start[graph] + i * self.stride[graph] + j
         return rows
 
 
-def numbered(pairs: Sequence[Array]) -> tuple[Array, Array, Array]:
+def join_pairs(pairs: Sequence[Array]) -> tuple[Array, Array, Array]:
     """Return both ends of some pairs of each graph, (2, R_k), and the number of the graph, one graph after another."""
     i, j = np.concatenate(pairs, axis=1)
     return i, j, np.repeat(np.arange(len(pairs)), [each.shape[1] for each in pairs])

@@ -18,10 +18,11 @@ from egt.data.columns import (
     RawData,
     RawGraph,
     digest_of_graphs,
-    expanded,
+    number_names,
     objects,
     one_or_many,
     position_columns,
+    split_vectors,
 )
 from egt.errors import DataError
 from egt.graph import UNKNOWN, Graph
@@ -58,10 +59,10 @@ def raw_graphs(graphs: Sequence[Graph], splits: Sequence[str] | None = None) -> 
     if level == "graph":
         missing = np.full(_width("graph_targets", labeled["graph"]), np.nan)
         given = [graph.graph_targets for graph in graphs]
-        table = expanded("y", np.stack([missing if targets is None else targets for targets in given]))
+        table = split_vectors("y", np.stack([missing if targets is None else targets for targets in given]))
         names = tuple(table)
     elif level is not None:
-        names = tuple(expanded("y", labeled[level][0]))
+        names = tuple(split_vectors("y", labeled[level][0]))
     has_values = any(graph.graph_values.size for graph in graphs)
     if has_values:
         _width("graph_values", [graph.graph_values for graph in graphs])
@@ -108,14 +109,14 @@ def _raw_graph(graph: Graph, level: str | None) -> RawGraph:
         texts = np.empty(ids.shape, dtype=object)
         for k, row in enumerate(ids.tolist()):
             texts[k] = [None if value == UNKNOWN else str(value) for value in row]
-        columns[place] = expanded(f"{place}_category", texts) if ids.shape[1] else {}
+        columns[place] = split_vectors(f"{place}_category", texts) if ids.shape[1] else {}
         if values.shape[1]:
             columns[place][f"{place}_values"] = values.astype(np.float64)
     pairs: dict[str, Column] = {}
     if (codes := graph.pair_categories) is not None:
         codes_as_text = codes.astype(str).astype(object)
         codes_as_text[codes == UNKNOWN] = None
-        names = ["pair_category"] if codes.shape[-1] == 1 else [f"pair_category.{k}" for k in range(codes.shape[-1])]
+        names = number_names("pair_category", codes.shape[-1])
         pairs = {name: codes_as_text[:, :, k] for k, name in enumerate(names)}
     if graph.pair_values is not None:
         pairs["pair_values"] = graph.pair_values.astype(np.float64)
@@ -125,7 +126,7 @@ def _raw_graph(graph: Graph, level: str | None) -> RawGraph:
     if graph.edge_weight is not None:
         columns["edge"]["edge_weight"] = graph.edge_weight.astype(np.float64)
     if level in columns and (targets := getattr(graph, f"{level}_targets")) is not None:
-        columns[level] |= expanded("y", targets)
+        columns[level] |= split_vectors("y", targets)
     return RawGraph(
         num_nodes=graph.num_nodes,
         edges=np.array(graph.edge_index),

@@ -42,8 +42,8 @@ from egt.data.columns import (
     RawGraph,
     column_of_values,
     digest_of_files,
-    expanded,
     matrix_of,
+    split_vectors,
     text_of,
     with_mask_split,
 )
@@ -144,7 +144,7 @@ def _cells(content: dict[str, Any], key: str) -> dict[str, Any]:
     """Return the cells of features or targets of a graph; a list gives one cell per part."""
     found: dict[str, Any] = {}
     for name, value in _object(content, key).items():
-        cells = expanded(name, column_of_values([value], f"{key.removesuffix('s')} {name!r}"))
+        cells = split_vectors(name, column_of_values([value], f"{key.removesuffix('s')} {name!r}"))
         found |= {part: None if (cell := column[0]) is None or cell != cell else cell for part, column in cells.items()}
     return found
 
@@ -197,7 +197,7 @@ def _targets(content: dict[str, Any], key: str) -> Columns:
     for name, values in _object(content, key).items():
         if not isinstance(values, list):
             raise DataError(f"{key} {name!r} must be a list with one value for each row")
-        columns |= expanded(name, column_of_values(values, f"{key} {name!r}"))
+        columns |= split_vectors(name, column_of_values(values, f"{key} {name!r}"))
     return columns
 
 

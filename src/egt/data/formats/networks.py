@@ -18,10 +18,10 @@ from egt.data.columns import (
     column_of_values,
     digest_of_files,
     digest_of_graphs,
-    expanded,
     matrix_of,
     one_or_many,
     read_each,
+    split_vectors,
     text_of,
     with_mask_split,
 )
@@ -151,7 +151,7 @@ def _raw_data(graphs: Sequence[Any], names: Sequence[str], where: str, format: s
     for key in dict.fromkeys(key for given in attributes for key in given):
         values = [given.get(key) for given in attributes]
         if all(isinstance(value, str | int | float | list | tuple | None) for value in values):
-            table |= expanded(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
+            table |= split_vectors(key, column_of_values(values, f"{where}: graph attribute {key!r}"))
     if names and "id" not in table:
         table["id"] = column_of_values(names, where)
     return RawData(

@@ -18,10 +18,10 @@ from egt.data.columns import (
     RawGraph,
     digest_of_files,
     digest_of_graphs,
-    expanded,
     matrix_of,
     one_or_many,
     read_each,
+    split_vectors,
     text_of,
     with_mask_split,
 )
@@ -79,7 +79,7 @@ def read_pt(path: Path) -> RawData:
             "data in dataset], path), or with InMemoryDataset.save(list_of_data, path)"
         ) from error
     check_tensors(content, path)
-    return raw_pyg(_unpacked(content, geometric), str(path), digest_of_files([path]))
+    return raw_pyg(_unpack(content, geometric), str(path), digest_of_files([path]))
 
 
 def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> RawData:
@@ -97,10 +97,10 @@ def raw_pyg(datas: Sequence[Any], where: str = "PyG data", digest: str = "") -> 
     if level == "graph":
         missing = np.full(_array(labeled[0].y).size, np.nan)
         given = [missing if getattr(data, "y", None) is None else _array(data.y).reshape(-1) for data in datas]
-        table = expanded("y", np.stack(given).astype(np.float64))
+        table = split_vectors("y", np.stack(given).astype(np.float64))
         names = tuple(table)
     elif level is not None:
-        names = tuple(expanded("y", _rows(_array(labeled[0].y)).astype(np.float64)))
+        names = tuple(split_vectors("y", _rows(_array(labeled[0].y)).astype(np.float64)))
     return RawData(
         where=where,
         format="pyg",
@@ -136,7 +136,7 @@ def from_pyg(data: Any, *, level: Literal["graph", "node", "edge"] | None = None
     return Graph(num_nodes=num_nodes, edge_index=_array(data.edge_index), id=id, **fields)
 
 
-def _unpacked(content: Any, geometric: Any) -> list[Any]:
+def _unpack(content: Any, geometric: Any) -> list[Any]:
     if isinstance(content, tuple) and len(content) in (2, 3) and isinstance(content[0], dict):
         stored, slices = geometric.Data.from_dict(content[0]), content[1]
         if slices is None:
@@ -218,7 +218,7 @@ def _raw_graph(data: Any, level: str | None, matrices: frozenset[str]) -> RawGra
         elif len(array) == edges.shape[1]:
             edge_columns.update(_columns(name, array))
     if level in ("node", "edge") and getattr(data, "y", None) is not None:
-        targets = expanded("y", _rows(_array(data.y)).astype(np.float64))
+        targets = split_vectors("y", _rows(_array(data.y)).astype(np.float64))
         (nodes if level == "node" else edge_columns).update(targets)
     return RawGraph(
         num_nodes=num_nodes,
@@ -237,4 +237,4 @@ def _columns(name: str, array: Column) -> dict[str, Column]:
     rows = _rows(array)
     if rows.dtype.kind == "f" or name.endswith("_mask"):
         return {name: rows.astype(np.float64)}
-    return expanded(name, np.array([[text_of(cell) for cell in row] for row in rows], dtype=object))
+    return split_vectors(name, np.array([[text_of(cell) for cell in row] for row in rows], dtype=object))

@@ -47,7 +47,7 @@ def _read_xlsx(path: Path) -> Table:
             Bounds.current().check("bytes", sum(part.file_size for part in archive.infolist()), path)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            sheets = [sheet.title for sheet in book.worksheets if any(True for _ in _filled(sheet))]
+            sheets = [sheet.title for sheet in book.worksheets if any(True for _ in _filled_rows(sheet))]
             if not sheets:
                 raise DataError(f"{path}: no sheet has a cell in it")
             rows = _rows(book[sheets[0]], path)
@@ -66,7 +66,7 @@ def _read_xlsx(path: Path) -> Table:
     return table_of_cells(lines, header, path, unit="row")
 
 
-def _filled(sheet: Any) -> Iterable[tuple[int, list[str]]]:
+def _filled_rows(sheet: Any) -> Iterable[tuple[int, list[str]]]:
     """Yield the number and the cells of each row that has one."""
     sheet.reset_dimensions()  # what a file says of its size may be anything
     for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
@@ -76,7 +76,7 @@ def _filled(sheet: Any) -> Iterable[tuple[int, list[str]]]:
 
 def _rows(sheet: Any, path: Path) -> list[tuple[int, list[str]]]:
     rows, cells, bounds = [], 0, Bounds.current()
-    for number, row in _filled(sheet):
+    for number, row in _filled_rows(sheet):
         while row and not row[-1]:
             row.pop()
         rows.append((number, row))

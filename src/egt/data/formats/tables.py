@@ -100,7 +100,9 @@ class Tables(Format):
         given = _molecule_columns(data)
         columns = {name: objects(_smiles_of(part, problems)) for name, part in given.items()}
         raw = molecules_of(Table(columns, len(next(iter(columns.values()))), problems), "SMILES")
-        placed = objects([_placed(molecule) for molecule in given.get("smiles", ())])
+        placed = objects(
+            [with_coordinates(each) if hasattr(each, "GetNumAtoms") else None for each in given.get("smiles", ())]
+        )
         if missing_in(placed).all():
             return raw
         return replace(raw, placed=placed, digest=digest_of_graphs({**columns, "placed": placed}, ()))
@@ -189,11 +191,6 @@ def _molecule_columns(data: Any) -> dict[str, Sequence[Any]]:
 def _is_molecule(data: object) -> bool:
     """Whether this is a SMILES string, an RDKit molecule (found without importing RDKit), or a missing one."""
     return isinstance(data, str) or _is_missing(data) or hasattr(data, "GetNumAtoms")
-
-
-def _placed(molecule: Any) -> str | None:
-    """Return the text of an RDKit molecule with its coordinates; None for other molecules."""
-    return with_coordinates(molecule) if hasattr(molecule, "GetNumAtoms") else None
 
 
 def _is_missing(data: object) -> bool:
@@ -291,16 +288,16 @@ def table_of_cells(
     read = columns_of_texts([cells_of[k] for k in kept], decimal_comma=decimal_comma)
     columns = {header[k]: column for k, column in zip(kept, read, strict=True)}
     if not decimal_comma:
-        _tell_commas({header[k]: cells_of[k] for k in kept}, columns, path)
+        _warn_of_commas({header[k]: cells_of[k] for k in kept}, columns, path)
     return Table(columns, len(rows), problems)
 
 
-def _tell_commas(cells: Mapping[str, Sequence[str]], columns: Columns, path: Path) -> None:
+def _warn_of_commas(cells: Mapping[str, Sequence[str]], columns: Columns, path: Path) -> None:
     """Say which columns have numbers with commas, and how they were read: 1,5 is clear, 1,234 could be two numbers."""
     for name, column in columns.items():
         if "," not in "".join(cells[name]):
             continue
-        present = [cell for cell in _present(cells[name]) if cell is not None]
+        present = [cell for cell in _strip(cells[name]) if cell is not None]
         example = next(cell for cell in present if "," in cell)
         if column.dtype != object or not any("," in cell for cell in column if cell):
             shown = example.replace(",", ".")
@@ -325,7 +322,7 @@ def columns_of_texts(columns: Sequence[Sequence[str]], *, decimal_comma: bool = 
     for k, cells in enumerate(columns):
         first = next((cell for raw in cells if (cell := raw.strip()) not in MISSING_TEXTS), "")
         if first and not _is_value(first):
-            found[k] = _texts(_present(cells), decimal_comma=decimal_comma)
+            found[k] = _texts(_strip(cells), decimal_comma=decimal_comma)
         else:
             likely.append(k)
     step = max(1, _TOGETHER // max([1, *map(len, columns)]))
@@ -357,7 +354,7 @@ def column_of_texts(cells: Sequence[str]) -> Column:
 
 
 def _mixed_column(cells: Sequence[str], *, decimal_comma: bool) -> Column:
-    present = _present(cells)
+    present = _strip(cells)
     known = [cell for cell in present if cell is not None]
     if known and all(cell.lower() in _BOOLEANS for cell in known):
         return np.array([np.nan if cell is None else _BOOLEANS[cell.lower()] for cell in present])
@@ -379,7 +376,7 @@ def _texts(cells: Sequence[str | None], *, decimal_comma: bool) -> Column:
     return objects(cells)
 
 
-def _present(cells: Sequence[str]) -> list[str | None]:
+def _strip(cells: Sequence[str]) -> list[str | None]:
     """Return the cells without blanks around them, None where there is no value."""
     return [None if (cell := raw.strip()) in MISSING_TEXTS else cell for raw in cells]
 

@@ -195,7 +195,7 @@ def _pairs(table: Table, rows: IntArray, keys: Column, number_of: Mapping[str, i
         name = _find_column(table.columns, role)
         if name is None:
             raise DataError(f"{what} needs the columns source and target; it has {', '.join(table.columns)}")
-        known = _matched(table.columns[name][rows], keys)
+        known = _match_numbers(table.columns[name][rows], keys)
         if known is not None:
             ends.append(known)
             continue
@@ -210,7 +210,7 @@ def _pairs(table: Table, rows: IntArray, keys: Column, number_of: Mapping[str, i
     return np.stack(ends)
 
 
-def _matched(ends: Column, keys: Column) -> IntArray | None:
+def _match_numbers(ends: Column, keys: Column) -> IntArray | None:
     """(E,) the node of each end at once, where keys are numbers and all are known; None where they are texts."""
     if ends.ndim != 1 or ends.dtype == object or keys.dtype == object:
         return None

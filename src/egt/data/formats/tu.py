@@ -21,9 +21,9 @@ from egt.data.columns import (
     RawData,
     RawGraph,
     digest_of_files,
-    expanded,
     objects,
     read_each,
+    split_vectors,
     text_of,
 )
 from egt.data.formats.tables import open_text
@@ -80,7 +80,7 @@ def read_tu(path: Path) -> RawData:
 
     table: dict[str, Column] = {}
     for name, values in _columns(content, "graph", num_graphs, path).items():
-        table |= expanded(name, values)
+        table |= split_vectors(name, values)
     targets = ("graph_label",) if "graph_label" in table else tuple(table)
     if (splits := _find(path, f"{prefix}_graph_splits.txt")) is not None:
         files["graph_splits"] = splits
@@ -161,7 +161,7 @@ def _columns(content: dict[str, Numbers], level: str, num_rows: int, path: Path)
     columns: dict[str, Column] = {}
     if (labels := content.get(f"{level}_labels")) is not None:
         texts = np.array([[text_of(value) for value in row] for row in labels], dtype=object).reshape(labels.shape)
-        columns.update(expanded(f"{level}_label", texts))
+        columns.update(split_vectors(f"{level}_label", texts))
     if (attributes := content.get(f"{level}_attributes")) is not None:
         columns[f"{level}_attribute"] = attributes
     for name, column in columns.items():
