@@ -26,7 +26,7 @@ import numpy as np
 
 import egt
 from egt.graph import IntArray
-from egt.inference.evaluation import labeled
+from egt.inference.evaluation import collect_labels
 from egt.inference.predictor import Predictor, load
 from egt.inference.uncertainty import Calibration, Floats, Scores, bounds_of, calibrate, holds, sizes
 from egt.parts.tasks.scores import spearman
@@ -88,9 +88,9 @@ def measured(model: Predictor, divisions: int, *, by_class: bool) -> dict[str, A
     """Return what is printed about an ensemble, over random divisions as `divided` makes them."""
     part = model.task.part
     splits = [model.predict_split(split) for split in ("val", "test")]
-    values, truth = (np.concatenate(each) for each in zip(*map(labeled, splits), strict=True))
+    values, truth = (np.concatenate(each) for each in zip(*map(collect_labels, splits), strict=True))
     std = np.concatenate([answer.std for split in splits for answer in split if answer.std is not None])
-    alone = [labeled(model.members[0].predict_split(split))[0] for split in ("val", "test")]
+    alone = [collect_labels(model.members[0].predict_split(split))[0] for split in ("val", "test")]
     metric = part.deciding_metric
     members = model.artifact.data["member_metrics"]["test"][metric]
     error, spread = _error_and_spread(part, values, truth, std)

@@ -120,7 +120,7 @@ def train(
     inferred = config
     config = override(config, settings) if trained is None else with_model_of(config, trained, settings)
     if old_folder is None and start in (None, _NONE) and source is not None and request.wants_answers:
-        config = _chosen(inferred, config, settings, source, watch)
+        config = _choose_recipe(inferred, config, settings, source, watch)
     options: dict[str, Any] = {
         "source": source,
         "resume": resume,
@@ -133,14 +133,14 @@ def train(
 
         members = choose_members(folder, ensemble, folds, resume=resume)
         if members is not None:
-            return _compared(train_members(config, folder, members, **options))
-    return _compared(train_run(config, folder, **options))
+            return _warn_if_worse(train_members(config, folder, members, **options))
+    return _warn_if_worse(train_run(config, folder, **options))
 
 
 _OF_RECIPES = ("model.", "data.pieces", "data.layout")
 
 
-def _chosen(
+def _choose_recipe(
     inferred: RunConfig, config: RunConfig, settings: Sequence[Setting], source: Any, watch: Progress | None
 ) -> RunConfig:
     """Return the recipe that validation chooses, where there are several and the settings leave the choice.
@@ -160,7 +160,7 @@ def _chosen(
     return choose_recipe({name: override(each, settings) for name, each in recipes.items()}, source, watch)
 
 
-def _compared(run: Run) -> Run:
+def _warn_if_worse(run: Run) -> Run:
     """Return the run, after a warning where its baseline is better on the last split by the metric that decides."""
     artifact, baseline = run.artifact, run.artifact.data.get("baseline")
     if baseline is None or artifact.config.trainer.blend:

@@ -125,7 +125,7 @@ class GraphEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _train(self, X: Any, y: Floats, kind: str) -> Self:
         with _value_errors():
-            data = labeled(X, y)
+            data = with_labels(X, y)
             with TemporaryDirectory(prefix="egt-") as folder:
                 run = self._run(data, Path(folder) / "run" if self.folder is None else Path(self.folder), kind)
                 self.artifact_ = FittedModel.of(run.path)
@@ -226,7 +226,7 @@ class EGTClassifier(ClassifierMixin, GraphEstimator):  # type: ignore[misc]
         return labels
 
 
-def labeled(X: Any, y: Floats) -> RawData:
+def with_labels(X: Any, y: Floats) -> RawData:
     """Return graphs with their labels as columns of a table, as `egt.train` reads them. y: (n,) or (n, T)."""
     raw = read_raw(_rows(X))
     if raw.num_rows != len(y):

@@ -59,7 +59,7 @@ def check_permutation(
     """Check that renumbering the nodes and their encodings renumbers the answers. Returns the largest deviation."""
     generator = np.random.default_rng(0)
     orders = [generator.permutation(sample.graph.num_nodes) for sample in samples]
-    renumbered = [_permuted(sample, order) for sample, order in zip(samples, orders, strict=True)]
+    renumbered = [_permute(sample, order) for sample, order in zip(samples, orders, strict=True)]
     expected = model(collate(samples, layout))
     if level == "node":
         starts = np.cumsum([0, *(len(order) for order in orders[:-1])])
@@ -230,7 +230,7 @@ def reach(
     return influence
 
 
-def _permuted(sample: Sample, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Sample:
+def _permute(sample: Sample, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Sample:
     return Sample(
         sample.graph.permuted(order),
         {name: array[order] for name, array in sample.node.items()},

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from egt.cli.predict import grouped
+from egt.cli.predict import group_inputs
 from egt.inference.artifact import load_artifact, save_artifact
 from egt.inference.uncertainty import Calibration
 from tests.cli.runs import SMILES, TINY, egt, molecules, read_csv, write_csv, write_jsonl
@@ -49,7 +49,7 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_molecule(
 
 
 def test_a_smiles_longer_than_any_file_name_is_a_smiles() -> None:
-    assert grouped(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
+    assert group_inputs(["C" * 260, "CCO"]) == [["C" * 260, "CCO"]]
 
 
 ONLY = ("--columns", "only")

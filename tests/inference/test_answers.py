@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egt.inference.answering import Answer, pooled
+from egt.inference.answering import Answer, pool
 
 
 def answer(value: float, std: float | None = None) -> Answer:
@@ -14,7 +14,7 @@ def answer(value: float, std: float | None = None) -> Answer:
 
 
 def test_the_mean_and_the_deviation_over_runs() -> None:
-    found = pooled(iter([[answer(1), "too large"], [answer(2), "too large"], [answer(6), "too large"]]))
+    found = pool(iter([[answer(1), "too large"], [answer(2), "too large"], [answer(6), "too large"]]))
     assert found[1] == "too large"
     assert not isinstance(found[0], str)
     values, pairs, std = found[0]
@@ -26,7 +26,7 @@ def test_the_mean_and_the_deviation_over_runs() -> None:
 
 def test_runs_that_are_means_of_draws_count_as_their_draws() -> None:
     draws = np.array([[1.0, 4.0], [2.0, 9.0]])
-    found = pooled([[answer(row.mean(), row.std(ddof=1))] for row in draws], count=2)[0]
+    found = pool([[answer(row.mean(), row.std(ddof=1))] for row in draws], count=2)[0]
     assert not isinstance(found, str)
     assert found[2] is not None
     assert found[0].item() == pytest.approx(4.0)

@@ -110,7 +110,7 @@ def test_no_identity_is_that_of_another_molecule() -> None:
 
 def test_an_ensemble_knows_what_any_of_its_members_knows() -> None:
     one, other = known(ALCOHOLS), known(["c1ccccc1C[NH3+]", "c1ccccc1CC"])
-    both = TrainingMolecules.joined([one, other])
+    both = TrainingMolecules.join([one, other])
     assert judged(both, "c1ccccc1C[NH3+]", "CCCO") == [Judgment(1.0, "")] * 2
 
 

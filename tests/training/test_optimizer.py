@@ -14,7 +14,7 @@ from egt.assemble import build_model
 from egt.config.run import OptimizerConfig
 from egt.parts.schedules import ConstantRate
 from egt.training.run import train_on
-from egt.training.state import AdamW, undecayed
+from egt.training.state import AdamW, find_undecayed
 from tests.training.tiny import tiny_config, tiny_samples
 
 
@@ -85,7 +85,7 @@ def test_of_the_matrices_only_linear_maps_decay(tmp_path: Path) -> None:
     lr, decay = 0.01, 3.0
     torch.manual_seed(7)
     model = build_model(tiny_config())
-    start, spared = model.state_dict(), undecayed(model)
+    start, spared = model.state_dict(), find_undecayed(model)
     plain = one_step(tmp_path / "plain", lr=lr)
     decayed = one_step(tmp_path / "decayed", lr=lr, weight_decay=decay, decays="matrices")
     for name, weight in start.items():

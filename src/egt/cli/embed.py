@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from egt.cli.output import Bars, Flag, Settings, Words, with_smiles
-from egt.cli.predict import check_writable, finish_parts, grouped, report, share_of
+from egt.cli.predict import check_writable, finish_parts, group_inputs, report, share_of
 from egt.errors import DataError
 from egt.inference.folders import Engine, Job
 from egt.inference.stream import record_of
@@ -65,7 +65,8 @@ def embed(
         finish_parts(parts, Job(embed_each, record_of(model, embed_each.keywords)), out, engine, json=json)
         return
     with Bars(shown=not json) as bars:
+        data = group_inputs(inputs)
         written = embed_to_file(
-            model, grouped(inputs), Path(out), split=split, level=level, layer=layer, neighbors=neighbors, watch=bars
+            model, data, Path(out), split=split, level=level, layer=layer, neighbors=neighbors, watch=bars
         )
     report(written, out, {}, json=json)

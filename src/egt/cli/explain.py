@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from egt.cli.output import Flag, Settings, print_json, print_table, say
-from egt.cli.predict import grouped
+from egt.cli.predict import group_inputs
 from egt.data.source import SPLITS
 
 
@@ -42,7 +42,7 @@ def explain(
 
     words = ["egt", "explain", artifact, data, "--row", str(row), "--of", str(of), "--draws", str(draws)]
     words += [*([] if target is None else ["--target", target]), *(["--set", *settings] if settings else [])]
-    given = data if data in SPLITS else grouped([data])[0]
+    given = data if data in SPLITS else group_inputs([data])[0]
     question = {"row": row, "of": of, "target": target, "draws": draws}
     found, files = explain_artifact(artifact, given, out, shlex.join(words), settings, question)
     if json:

@@ -71,9 +71,9 @@ def metric_rows(
     bases = {"bounds_kept": counted(metrics.get("num_bounds", 0), "bound")}
     return [
         (
-            shown_name(name, positive),
-            shown(value, 5),
-            *(shown(other.get(name, math.nan), 5) for other in others),
+            name_metric(name, positive),
+            show(value, 5),
+            *(show(other.get(name, math.nan), 5) for other in others),
             f"{bases.get(name, counted(metrics['num_labels'], 'label'))} {of_graphs}"
             + (", which do not define it" * math.isnan(value)),
         )
@@ -82,12 +82,12 @@ def metric_rows(
     ]
 
 
-def shown_name(metric: str, positive: str) -> str:
+def name_metric(metric: str, positive: str) -> str:
     """Return a metric with the class that it is about, if it is about one of two."""
     return f"{metric} (class {positive})" if positive and metric in _OF_ONE_CLASS else metric
 
 
-def shown(value: float, digits: int) -> str:
+def show(value: float, digits: int) -> str:
     """Return a metric as text; "-" where the labels do not define it."""
     return "-" if math.isnan(value) else f"{value:.{digits}g}"
 
@@ -102,12 +102,12 @@ def print_targets(title: str, by_target: Mapping[str, Mapping[str, float]], posi
     every = dict.fromkeys(name for scores in by_target.values() for name in scores)  # targets may be of several kinds
     names = [name for name in every if not name.startswith("num_")]
     rows = [
-        (target, *(shown(scores.get(name, math.nan), 4) for name in names), f"{scores['num_labels']:.0f}")
+        (target, *(show(scores.get(name, math.nan), 4) for name in names), f"{scores['num_labels']:.0f}")
         for target, scores in islice(by_target.items(), _MOST_TARGETS)
     ]
     if len(by_target) > len(rows):
         title += f" (the first {len(rows)} of {len(by_target)}; the others are in card.json)"
-    print_table(title, ("target", *(shown_name(name, positive) for name in names), "labels"), rows)
+    print_table(title, ("target", *(name_metric(name, positive) for name in names), "labels"), rows)
 
 
 def suggest_blend(task: TaskPart, blend: Mapping[str, Any], again: str) -> None:
@@ -119,15 +119,15 @@ def suggest_blend(task: TaskPart, blend: Mapping[str, Any], again: str) -> None:
     errors = (1 - network, 1 - joint) if task.higher_is_better else (network, joint)
     if errors[1] < (1 - _CLEARLY) * errors[0]:
         say(
-            f"val {task.deciding_metric}: averaged with the answers of the baseline this model has {shown(joint, 4)} "
-            f"instead of {shown(network, 4)}; `{again}` keeps both, without training again"
+            f"val {task.deciding_metric}: averaged with the answers of the baseline this model has {show(joint, 4)} "
+            f"instead of {show(network, 4)}; `{again}` keeps both, without training again"
         )
 
 
 def print_members(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
     """Print the mean and the deviation of each metric over the models of an ensemble; nothing for a single model."""
     rows = [
-        (split, name, f"{shown(value['mean'], 5)} ± {shown(value['std'], 2)}")
+        (split, name, f"{show(value['mean'], 5)} ± {show(value['std'], 2)}")
         for split, values in metrics.items()
         for name, value in values.items()
     ]

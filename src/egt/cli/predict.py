@@ -129,7 +129,7 @@ def predict(
         elif split is not None:
             found = model.predict_split(split, watch=bars, **options)
         else:
-            inputs_of_all = [(data, data if isinstance(data, str) else "SMILES") for data in grouped(inputs)]
+            inputs_of_all = [(data, data if isinstance(data, str) else "SMILES") for data in group_inputs(inputs)]
             found = join([model.predict(data, watch=about(bars, name), **options) for data, name in inputs_of_all])
     leave_processes()
     if processes.rank:  # the first process writes what all have computed
@@ -184,7 +184,7 @@ def about(bars: Bars, name: str) -> Progress:
     return lambda stage, done, total: bars(f"{stage} {name}", done, total)
 
 
-def grouped(inputs: Iterable[str]) -> list[str | list[str]]:
+def group_inputs(inputs: Iterable[str]) -> list[str | list[str]]:
     """Files, and SMILES that follow each other as one input."""
     groups: list[str | list[str]] = []
     for text in inputs:

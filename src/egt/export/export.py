@@ -41,7 +41,7 @@ from egt.files import exists
 from egt.graph import UNKNOWN, Graph
 from egt.inference.artifact import Artifact, versions
 from egt.inference.backends import PLAIN, on_backend
-from egt.inference.forward import evaluating, forward, rows_per_graph, split_rows
+from egt.inference.forward import evaluation_mode, forward, rows_per_graph, split_rows
 from egt.inference.predictor import Predictor
 from egt.nn.model import EGT
 from egt.parts.tasks.task import TargetScale, Task
@@ -94,7 +94,7 @@ class Portable(nn.Module):
 
     def _batch(self, tensors: Sequence[Tensor]) -> GraphBatch:
         """Return the batch, with one more row of padding that holds an edge: onnxruntime fails on lists without any."""
-        given = {each.name: _lengthened(tensor, each) for each, tensor in zip(self.inputs, tensors, strict=True)}
+        given = {each.name: _lengthen(tensor, each) for each, tensor in zip(self.inputs, tensors, strict=True)}
         encoded = {each.name: each.encodes for each in self.inputs}
         num_graphs, width = given["mask"].shape
         spare = torch.tensor([[0], [1], [1]]) * (width - 1)
@@ -115,7 +115,7 @@ class Portable(nn.Module):
         )
 
 
-def _lengthened(tensor: Tensor, about: TensorInput) -> Tensor:
+def _lengthen(tensor: Tensor, about: TensorInput) -> Tensor:
     """Add a row of padding for nodes, and a row for the edge there; places of edges and queries stay unchanged."""
     if about.name in ("edges", "queries"):
         return tensor
@@ -364,7 +364,7 @@ def without_padding(rows: NDArray[np.float32], samples: Sequence[Sample], config
 
 
 def _write_torch(module: Portable, inputs: Sequence[TensorInput], config: RunConfig, path: Path) -> Run:
-    program = _traced(module, inputs, config)
+    program = _trace(module, inputs, config)
     torch.export.save(program, path)
     exported = torch.export.load(path).module()
     return lambda tensors: np.asarray(exported(*tensors).detach().numpy())
@@ -374,7 +374,7 @@ def _write_onnx(module: Portable, inputs: Sequence[TensorInput], config: RunConf
     onnxruntime = _require("onnxruntime", "onnx", "onnxscript")
     with _quiet():
         torch.onnx.export(
-            _traced(module, inputs, config),
+            _trace(module, inputs, config),
             (),
             path,
             input_names=[each.name for each in inputs],
@@ -399,7 +399,7 @@ _WRITERS: dict[Form, Callable[[Portable, Sequence[TensorInput], RunConfig, Path]
 }
 
 
-def _traced(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) -> torch.export.ExportedProgram:
+def _trace(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) -> torch.export.ExportedProgram:
     """Return the model as a graph of operations in which the named sizes may be anything."""
     prepare = portable_preparation(config)
     example = tensors_of([prepare(probe(config, size, seed=size)) for size in (9, 6, 11)], inputs)
@@ -407,7 +407,7 @@ def _traced(module: Portable, inputs: Sequence[TensorInput], config: RunConfig) 
         {axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(each.shape) if isinstance(size, str)}
         for each in inputs
     )
-    with _quiet(), evaluating(module.model), torch.no_grad():
+    with _quiet(), evaluation_mode(module.model), torch.no_grad():
         program = torch.export.export(module, example, dynamic_shapes=(shapes,), strict=False)
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)  # paths of this machine

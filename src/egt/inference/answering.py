@@ -20,7 +20,7 @@ from egt.errors import DataError, counted
 from egt.graph import Graph, IntArray, Level
 from egt.inference.artifact import Artifact
 from egt.inference.backends import execution, on_backend, too_large
-from egt.inference.forward import draw, dropping, forward, part_of, rows_per_graph, split_rows
+from egt.inference.forward import draw, dropout_mode, forward, part_of, rows_per_graph, split_rows
 from egt.inference.predictions import Prediction
 from egt.inference.uncertainty import Calibration, Spread, bounds_of
 from egt.nn.model import EGT
@@ -68,13 +68,14 @@ class Member:
         if not dropout_samples:
             found = self._run(samples, progress)
         else:
-            found = pooled(
-                self._run(samples, part_of(progress, k, dropout_samples), mode=dropping, pose=draw(self.config.seed, k))
-                for k in range(dropout_samples)
+            watches = [part_of(progress, k, dropout_samples) for k in range(dropout_samples)]
+            found = pool(
+                self._run(samples, watch, mode=dropout_mode, pose=draw(self.config.seed, k))
+                for k, watch in enumerate(watches)
             )
-        return found if self.blend is None or described is None else self.blend.joined(found, described)
+        return found if self.blend is None or described is None else self.blend.join(found, described)
 
-    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+    def find_too_large(self, samples: Sequence[Sample]) -> dict[int, str]:
         """Return the numbers of the graphs that do not fit into memory, each with the reason."""
         sizes = [sample.graph.num_nodes for sample in samples]
         if not too_large(self.config, max(sizes, default=0), self.device):
@@ -87,7 +88,7 @@ class Member:
         if self.config.data.pieces is not None:
             values = self._run_pieces(samples, progress, **options)
             return [(each, _pairs_at(level, sample.graph), None) for each, sample in zip(values, samples, strict=True)]
-        reasons = self.refused(samples)
+        reasons = self.find_too_large(samples)
         answers: list[Any] = [reasons.get(k) for k in range(len(samples))]
         fitting = np.array([k for k in range(len(samples)) if k not in reasons], dtype=np.int64)
         kept = [samples[k] for k in fitting.tolist()]
@@ -129,14 +130,14 @@ def answers_of(
 
     `smiles` are those of the samples, which a blend reads; None for other graphs.
     """
-    described = _described(members, samples, smiles)
+    described = _describe(members, samples, smiles)
     if len(members) == 1:
         return members[0].answers(samples, progress, dropout_samples, described)
     runs = (member.answers(samples, progress, dropout_samples, described) for member in members)
-    return pooled(runs, max(dropout_samples, 1))
+    return pool(runs, max(dropout_samples, 1))
 
 
-def _described(members: Sequence[Member], samples: Sequence[Sample], smiles: Sequence[str] | None) -> Described | None:
+def _describe(members: Sequence[Member], samples: Sequence[Sample], smiles: Sequence[str] | None) -> Described | None:
     """Return what the learners of blends read of some molecules; None where there is no blend."""
     blend = next((member.blend for member in members if member.blend is not None), None)
     if blend is None:
@@ -148,7 +149,7 @@ def _described(members: Sequence[Member], samples: Sequence[Sample], smiles: Seq
     return blend.describe(smiles, samples)
 
 
-def pooled(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
+def pool(runs: Iterable[Sequence[Answer]], count: int = 1) -> list[Answer]:
     """Return for each graph the mean and the deviation over runs: models of an ensemble, or draws of dropout.
 
     A graph that has no answer in some run has none, for the first reason. The answers of a run may be the mean of

@@ -153,7 +153,7 @@ class EnsembleArtifact:
     def molecules(self) -> TrainingMolecules | None:
         """What is kept of the molecules that any of the members was trained on."""
         known = [member.molecules for member in self.members if member.molecules is not None]
-        return known[0].joined(known) if len(known) == len(self.members) else None
+        return known[0].join(known) if len(known) == len(self.members) else None
 
 
 _Metrics = dict[str, dict[str, float | None]]

@@ -19,7 +19,7 @@ from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
 from egt.inference.backends import PLAIN, execution, on_backend
 from egt.inference.embedding import flat_indices, of_each
-from egt.inference.forward import evaluating
+from egt.inference.forward import evaluation_mode
 from egt.nn.attention_record import LayerAttention, attending, watch
 from egt.nn.channels import Channels
 from egt.nn.model import EGT
@@ -84,9 +84,9 @@ def attentions(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> Iter
         raise ConfigError("this model has no attention: none of its layers is an EGTLayer that moves nodes")
     device = next(model.parameters()).device
     layout = execution(config, device, training=False).layout
-    with evaluating(plain):
+    with evaluation_mode(plain):
         for some in _batches(samples, config):
-            with watch(*plain.layers) as seen, _entering(plain.layers) as edges:
+            with watch(*plain.layers) as seen, _record_edges(plain.layers) as edges:
                 final = plain.encode(collate(some, layout).to(device))
             yield from _split([sample.graph for sample in some], seen, [*edges, final.e], final)
 
@@ -107,7 +107,7 @@ def _batches(samples: Sequence[Sample], config: RunConfig) -> Iterator[list[Samp
 
 
 @contextmanager
-def _entering(layers: nn.ModuleList) -> Iterator[list[Tensor]]:
+def _record_edges(layers: nn.ModuleList) -> Iterator[list[Tensor]]:
     """Yield a list that gets the edge channel entering each layer."""
     edges: list[Tensor] = []
     with ExitStack() as hooks:
@@ -133,8 +133,8 @@ def _split(
         return _cut(x.flatten(0, -3), pair_graph, layout.real_pairs, layout.num_graphs)
 
     index = _cut(torch.stack([i, j], dim=1), pair_graph, layout.real_pairs, layout.num_graphs)
-    matrices = [of_pairs(_stacked(seen, name)) for name in ("softmax", "gates", "product")]
-    scalers = of_nodes(_stacked(seen, "scalers"))
+    matrices = [of_pairs(_stack(seen, name)) for name in ("softmax", "gates", "product")]
+    scalers = of_nodes(_stack(seen, "scalers"))
     states = of_pairs(torch.stack(list(edges), dim=-2))  # (P, D + 1, d_e)
     layers = tuple(each.layer for each in seen)
     for k, graph in enumerate(graphs):
@@ -143,7 +143,7 @@ def _split(
         yield Attention(graph, *where, softmax, gates, product, of_node, states[k].transpose(1, 0, 2))
 
 
-def _stacked(seen: Sequence[LayerAttention], name: str) -> Tensor:
+def _stack(seen: Sequence[LayerAttention], name: str) -> Tensor:
     """(rows..., L, H)."""
     return torch.stack([getattr(each, name) for each in seen], dim=-2)
 

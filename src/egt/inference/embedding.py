@@ -20,7 +20,7 @@ from egt.data.encodings.encoding import Sample
 from egt.errors import ConfigError
 from egt.graph import Graph, IntArray
 from egt.inference.backends import execution
-from egt.inference.forward import evaluating, evaluation_budget, graphs_at_once, rows_per_graph, split_rows
+from egt.inference.forward import evaluation_budget, evaluation_mode, graphs_at_once, rows_per_graph, split_rows
 from egt.nn.channels import Channels
 from egt.nn.model import EGT
 
@@ -56,7 +56,7 @@ def embeddings(model: EGT, config: RunConfig, samples: Sequence[Sample], layer: 
     `layer` says after how many layers, 0 for what enters the first; by default after the last one.
     """
     found: dict[int, Embedding] = {}
-    for numbers, channels in _encoded(model, config, samples, layer):
+    for numbers, channels in _encode(model, config, samples, layer):
         counts = rows_per_graph(samples, numbers, config.model.level)
         parts = split_rows(model.readout(channels)[: sum(counts)], counts)  # pre-training reads pairs behind the nodes
         nodes, pairs = _nodes(channels), _pairs(channels)
@@ -73,7 +73,7 @@ def embedding_rows(
     A graph is what the readout makes of the layer; where a model predicts nodes or edges, the mean of the nodes.
     """
     found: dict[int, Rows] = {}
-    for numbers, channels in _encoded(model, config, samples, layer):
+    for numbers, channels in _encode(model, config, samples, layer):
         rows = _rows_of(level, model, config, channels)
         found |= dict(zip(numbers.tolist(), rows, strict=True))
     return [found[number] for number in range(len(samples))]
@@ -86,7 +86,7 @@ def answered_rows(model: EGT, config: RunConfig, samples: Sequence[Sample]) -> l
     found = [np.empty((count, config.model.readout.width(config.model)), np.float32) for count in counts]
     whole = [Asked(k, np.arange(count), np.arange(count), count) for k, count in enumerate(counts)]
     pieces = in_pieces(config, samples, every=True)
-    for numbers, channels in _encoded(model, config, pieces, None):
+    for numbers, channels in _encode(model, config, pieces, None):
         asked = [pieces.asked(k) if isinstance(pieces, Pieces) else whole[k] for k in numbers.tolist()]
         num_rows = [each.num_rows for each in asked]
         for each, rows in zip(asked, split_rows(model.readout(channels)[: sum(num_rows)], num_rows), strict=True):
@@ -122,7 +122,7 @@ def _rows_of(level: EmbeddingLevel, model: EGT, config: RunConfig, x: Channels) 
             return _pairs(x)
 
 
-def _encoded(
+def _encode(
     model: EGT, config: RunConfig, samples: Sequence[Sample], layer: int | None
 ) -> Iterator[tuple[IntArray, Channels]]:
     """Yield the numbers of the graphs of each batch, and their channels after a layer."""
@@ -134,7 +134,7 @@ def _encoded(
     layout = execution(config, device, training=False).layout
     budget = evaluation_budget(config.data.pair_budget, sizes)
     most = graphs_at_once(config.data.batch_size, layout)
-    with evaluating(model):
+    with evaluation_mode(model):
         for numbers in evaluation_batches(sizes, most, layout, pair_budget=budget):
             batch = collate([samples[k] for k in numbers.tolist()], layout, numbers.tolist())
             yield numbers, model.encode(batch.to(device), layer)

@@ -25,7 +25,7 @@ from egt.files import write_result
 from egt.inference.answering import rows_of
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, check_layer, embedding_rows
 from egt.inference.neighbors import KnownRows, training_rows
-from egt.inference.predictor import reading
+from egt.inference.predictor import report_reading
 from egt.inference.stream import Written, is_streamed
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def embed_to_file(
         known = training_rows(model.model, model.config, level=level, layer=layer, of=of, watch=watch)
     written = Written()
     width = _width(model.config, level)
-    with write_result(output) as draft, _writing(draft, output.suffix, width) as append:
+    with write_result(output) as draft, _open_writer(draft, output.suffix, width) as append:
         for source in _sources(model, inputs, split, of, watch):
             smiles = source.smiles()
             for prepared in prepare_in_memory(source, split or ALL, preparation(model.config), progress=watch):
-                part = _embedded(model, prepared, smiles, level, layer)
+                part = _embed(model, prepared, smiles, level, layer)
                 append(*_columns(part, level, width, known, neighbors))
                 written.rows += len(part)
                 written.errors += sum(1 for row in part if row.error)
@@ -123,15 +123,15 @@ def _sources(
         if is_streamed(data):
             yield from (source for _, source in model.open_blocks(Path(data)))
         else:
-            with reading(watch):
+            with report_reading(watch):
                 source = open_new(model.config, data, model.overrides)
             yield source
 
 
-def _embedded(
+def _embed(
     model: Predictor, part: Prepared, smiles: Sequence[str] | None, level: EmbeddingLevel, layer: int | None
 ) -> list[_Row]:
-    refused = model.refused(part.samples)
+    refused = model.find_too_large(part.samples)
     kept = [k for k in range(len(part.samples)) if k not in refused]
     made = embedding_rows(model.model, model.config, [part.samples[k] for k in kept], level, layer)
     found = {part.rows[k]: rows for k, rows in zip(kept, made, strict=True)}
@@ -160,20 +160,20 @@ def _columns(
     missing = np.full((1, width), np.nan, np.float32)
     rows = np.concatenate([missing if row.found is None else row.found[0] for row in part])
 
-    def repeated(texts: Iterable[str | None]) -> pa.Array:
+    def repeat(texts: Iterable[str | None]) -> pa.Array:
         return pa.array(np.repeat(np.array([*texts], dtype=object), counts), pa.string())
 
-    columns = {"id" if level == "graph" else "graph": repeated(row.name for row in part)}
+    columns = {"id" if level == "graph" else "graph": repeat(row.name for row in part)}
     if part[0].smiles is not None:
-        columns["smiles"] = repeated(row.smiles for row in part)
+        columns["smiles"] = repeat(row.smiles for row in part)
     for name, numbers in zip(_PLACES[level], np.concatenate(places, axis=1), strict=True):
         columns[name] = pa.array(numbers, pa.int64(), mask=~present)
     vectors = [row if there else None for row, there in zip(rows, present, strict=True)]
     columns["embedding"] = pa.array(vectors, pa.list_(pa.float32()))
     if known is not None:
         columns |= _neighbor_columns(known, level, rows, present, neighbors)
-    columns["warning"] = repeated(row.warning for row in part)
-    columns["error"] = repeated(row.error for row in part)
+    columns["warning"] = repeat(row.warning for row in part)
+    columns["error"] = repeat(row.error for row in part)
     return rows, columns
 
 
@@ -183,19 +183,19 @@ def _neighbor_columns(
     found = iter(list(zip(*known.nearest(rows[present], count), strict=True)) if present.any() else [])
     numbers, distances = zip(*(next(found) if there else (None, None) for there in present), strict=True)
 
-    def listed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    def list_rows(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([None if each is None else [values[k] for k in each] for each in numbers], pa.list_(kind))
 
-    columns = {"neighbors": listed(known.names, pa.string())}
+    columns = {"neighbors": list_rows(known.names, pa.string())}
     for name, nodes in zip(_PLACES[level], known.places, strict=True):
-        columns[f"neighbor_{name}s"] = listed(nodes.tolist(), pa.int64())
+        columns[f"neighbor_{name}s"] = list_rows(nodes.tolist(), pa.int64())
     if known.smiles is not None:
-        columns["neighbor_smiles"] = listed(known.smiles, pa.string())
+        columns["neighbor_smiles"] = list_rows(known.smiles, pa.string())
     return columns | {"neighbor_distances": pa.array(distances, pa.list_(pa.float32()))}
 
 
 @contextmanager
-def _writing(path: Path, suffix: str, width: int) -> Iterator[Callable[[FloatRows, dict[str, pa.Array]], None]]:
+def _open_writer(path: Path, suffix: str, width: int) -> Iterator[Callable[[FloatRows, dict[str, pa.Array]], None]]:
     """Yield what adds some rows to a file: their columns as a row group of Parquet, or to NPY the embeddings alone.
 
     The header of an NPY file, which has room to grow, is written again at the end.

@@ -108,7 +108,7 @@ def _evaluation(task: Task, scores: Any, loss: float, num_graphs: int, diverged:
     return Evaluation(loss, {**scores.compute(), "num_graphs": float(num_graphs)}, by_target, diverged)
 
 
-def labeled(found: Predictions) -> tuple[Floats, Floats]:
+def collect_labels(found: Predictions) -> tuple[Floats, Floats]:
     """(rows, outputs) values and (rows, label_width) labels, of predictions for rows that were read."""
     pairs = [(each.values, each.truth) for each in found if each.values is not None and each.truth is not None]
     if not pairs:

@@ -104,7 +104,7 @@ class TrainingMolecules:
         return replace(found, facts=found.facts.model_copy(update={"limit": found._usual_similarity()}))
 
     @classmethod
-    def joined(cls, known: Sequence[TrainingMolecules]) -> TrainingMolecules:
+    def join(cls, known: Sequence[TrainingMolecules]) -> TrainingMolecules:
         """Return what the models of an ensemble were trained on together."""
         bits = np.unique(np.concatenate([member.bits for member in known]), axis=0)
         kept = np.random.default_rng(0).permutation(bits)[:MOST_KEPT]

@@ -107,7 +107,7 @@ def find_parts(inputs: Sequence[str], output: str, suffix_of: Callable[[str], st
     found: dict[str, str] = {}
     for text in inputs:
         files, path = file_system(text)
-        with _reaching(text):
+        with _explain_errors(text):
             is_dir = files.isdir(path)
             if not is_dir and not glob.has_magic(path) and not files.exists(path):
                 raise DataError(
@@ -190,7 +190,7 @@ def finish(part: Part, job: Job) -> Result:
 
     keep_freed_memory()  # this process does nothing else
     try:
-        with _copy(part.source) as path, _writing(part.output) as draft:
+        with _copy(part.source) as path, _open_draft(part.output) as draft:
             written = job.write(path, draft)
             size = draft.stat().st_size
     except DataError as error:
@@ -199,7 +199,7 @@ def finish(part: Part, job: Job) -> Result:
     for left in drafts_of(Path(output)) if _is_local(files) else ():  # by processes that were killed
         left.unlink(missing_ok=True)
     record = replace(job.record, input=_state_of(part.source), rows=written.rows, size=size)
-    with _writing(part.record) as draft:
+    with _open_draft(part.record) as draft:
         draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
     return part, written
 
@@ -232,7 +232,7 @@ def _with_ray(parts: Sequence[Part], job: Job) -> Iterator[Result]:
 def _rows_there(part: Part, record: Record) -> int | None:
     """Return how many rows the results of a part have; None if they are to be made."""
     files, path = file_system(part.record)
-    with _reaching(part.record):
+    with _explain_errors(part.record):
         if not files.exists(path):
             return None
         text = files.cat_file(path)
@@ -242,14 +242,14 @@ def _rows_there(part: Part, record: Record) -> int | None:
         raise DataError(f"{part.record}: cannot be read ({error}); remove it, and the part is made again") from error
     replace(record, input=_state_of(part.source)).check_same(found, part.output, "choose another folder (-o)")
     files, path = file_system(part.output)
-    with _reaching(part.output):
+    with _explain_errors(part.output):
         return found.rows if files.exists(path) and files.size(path) == found.size else None
 
 
 def _state_of(url: str) -> str:
     """Return what tells a file from a changed one: a checksum, elsewhere what its file system knows without reading."""
     files, path = file_system(url)
-    with _reaching(url):
+    with _explain_errors(url):
         return file_sha256(Path(path)) if _is_local(files) else str(files.ukey(path))
 
 
@@ -269,7 +269,7 @@ def _is_local(files: Any) -> bool:
 
 
 @contextmanager
-def _reaching(url: str) -> Iterator[None]:
+def _explain_errors(url: str) -> Iterator[None]:
     """Turn what file systems raise into a message."""
     try:
         yield
@@ -286,16 +286,16 @@ def _copy(url: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="egt-") as folder:
         copy = Path(folder, PurePosixPath(path).name)
-        with _reaching(url):
+        with _explain_errors(url):
             files.get_file(path, str(copy))
         yield copy
 
 
 @contextmanager
-def _writing(url: str) -> Iterator[Path]:
+def _open_draft(url: str) -> Iterator[Path]:
     """Yield the draft of a file, which is there when the draft is whole, wherever it is."""
     files, path = file_system(url)
-    with _reaching(url):
+    with _explain_errors(url):
         files.makedirs(str(PurePosixPath(path).parent), exist_ok=True)
         if _is_local(files):
             with write_atomically(path) as draft:
@@ -313,10 +313,10 @@ def prepare_folder(output: str) -> None:
     """Make a folder for results; one with other files is refused. Several processes may do it at the same time."""
     files, path = file_system(output)
     mark = f"{_DONE}/README.txt"
-    with _reaching(output):
+    with _explain_errors(output):
         files.makedirs(path, exist_ok=True)
         others = [name for name in files.ls(path, detail=False) if PurePosixPath(name).name != _DONE]
         if others and not files.exists(f"{path}/{mark}"):
             raise ConfigError(f"{output}: holds other files, which could be overwritten; choose another folder (-o)")
-    with _writing(f"{output.rstrip('/')}/{mark}") as draft:
+    with _open_draft(f"{output.rstrip('/')}/{mark}") as draft:
         draft.write_text("What egt has made the files of this folder from. Without it they are made again.\n")

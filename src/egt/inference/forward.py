@@ -66,7 +66,7 @@ def forward(
         in_step: every process runs the model equally often, as a model that is spread over them needs it.
         stop: is asked after each batch whether to end early.
         pose: what is done to each batch before the model sees it (`Task.posed`).
-        mode: what the model is in meanwhile; by default `evaluating`.
+        mode: what the model is in meanwhile; by default `evaluation_mode`.
 
     Yields:
         The numbers of the graphs of a batch, the batch on the host, and (rows, outputs) as and where the model gave
@@ -88,7 +88,7 @@ def forward(
     # A process with less work than the others repeats a batch of theirs, which counts nowhere.
     spare = shares[0][:1] * (max(map(len, shares)) - len(own))
     done = 0
-    with (mode or evaluating)(model):
+    with (mode or evaluation_mode)(model):
         loader = step_loader(samples, [[numbers] for numbers in (*own, *spare)], layout, num_workers)
         for k, [batch] in enumerate(loader):
             batch = pose(batch)
@@ -116,7 +116,7 @@ def evaluation_budget(pair_budget: int | None, sizes: IntArray) -> int:
 
 
 @contextmanager
-def evaluating(model: EGT) -> Iterator[None]:
+def evaluation_mode(model: EGT) -> Iterator[None]:
     """Yield the model in evaluation mode and without gradients; afterwards it is as it was."""
     was_training = model.training
     if was_training:  # else it need not be gone through, module by module, for every few graphs
@@ -157,10 +157,10 @@ def check_dropout(model: EGT, name: str, samples: int) -> None:
 
 
 @contextmanager
-def dropping(model: EGT) -> Iterator[None]:
-    """Yield the model as `evaluating` does, except that it drops what it dropped in training; signs are not flipped."""
+def dropout_mode(model: EGT) -> Iterator[None]:
+    """Let the model drop what it dropped in training, and else be as in `evaluation_mode`: signs are not flipped."""
     parts = _dropping_parts(model)
-    with evaluating(model):
+    with evaluation_mode(model):
         for part in parts:
             part.train()
         try:

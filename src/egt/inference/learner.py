@@ -177,14 +177,14 @@ class Kernel:
             mean += common / np.maximum(sizes[:, kind, None] + rows.sum(0) - common, 1) / len(KINDS)
         return mean
 
-    def standardized(self, values: NDArray[np.float32]) -> NDArray[np.float16]:
+    def standardize(self, values: NDArray[np.float32]) -> NDArray[np.float16]:
         """(molecules, D) descriptors in deviations of the known molecules."""
         scaled = (values - self.centers) / np.where(self.scales > 0, self.scales, np.inf)
         return np.clip(scaled, -_MOST_DEVIATIONS, _MOST_DEVIATIONS).astype(np.float16)
 
     def parts(self, found: Described) -> tuple[Rows, Rows]:
         """(molecules, n) both parts of k of molecules and the known ones: by fragments, and by descriptors."""
-        own, known = (each.astype(np.float64) for each in (self.standardized(found.values), self.values))
+        own, known = (each.astype(np.float64) for each in (self.standardize(found.values), self.values))
         squares = np.square(own).sum(1)[:, None] + np.square(known).sum(1) - 2 * (own @ known.T)
         near = np.exp(-np.maximum(squares, 0) / max(np.count_nonzero(self.scales), 1))
         return self.similarities(found.keys).astype(np.float64), near
@@ -295,7 +295,7 @@ class Blend:
         """(rows, T) the joint answers. answers: of the network, decoded; theirs: of the learner."""
         return self.share * answers + (1 - self.share) * theirs
 
-    def joined(self, answers: Sequence[Answer], molecules: Described) -> list[Answer]:
+    def join(self, answers: Sequence[Answer], molecules: Described) -> list[Answer]:
         """Return the joint answers for molecules, whose deviations are those of the network's share."""
         found: list[Answer] = []
         for answer, theirs in zip(answers, self.learner.predict(molecules), strict=True):

@@ -142,7 +142,7 @@ class Predictor:
                 training, drawn again for each; not together with intervals or calibrated probabilities.
             watch: receives the progress of the work.
         """
-        with reading(watch):
+        with report_reading(watch):
             source = open_new(self.config, data, self.overrides)
         return self._predict(source, ALL, keep=keep, interval=interval, dropout_samples=dropout_samples, watch=watch)
 
@@ -194,7 +194,7 @@ class Predictor:
             options: other arguments of `predict`.
         """
         self._check_split(split)
-        with reading(watch):
+        with report_reading(watch):
             source = open_source(self.config, data)
         return self._predict(source, split, with_truth=True, watch=watch, **options)
 
@@ -217,12 +217,16 @@ class Predictor:
 
     def evaluation(self, data: Any = "test", *, of: Any = None, watch: Progress | None = None) -> Evaluation:
         """Return what `evaluate` gives, with the loss and the metrics of each of several targets (`by_target`)."""
-        from egt.inference.evaluation import evaluate, evaluate_answers, labeled  # here: predictions need none of it
+        from egt.inference.evaluation import (  # here: predictions need none of it
+            collect_labels,
+            evaluate,
+            evaluate_answers,
+        )
 
         source, split = self._open_labeled(data, of, watch)
         if self.is_ensemble or self.is_blend:
             answers = self._predict(source, split, with_truth=True, watch=watch)
-            return evaluate_answers(self.task, *labeled(answers), num_graphs=len(answers) - answers.num_errors)
+            return evaluate_answers(self.task, *collect_labels(answers), num_graphs=len(answers) - answers.num_errors)
         store = prepare_split(self.config, source, split, progress=watch)
         if not len(store) and (errors := [problem.error for problem in store.problems if problem.error]):
             raise DataError(f"no row can be read (of {len(errors)}); the first: {errors[0]}")
@@ -258,11 +262,11 @@ class Predictor:
         """
         from egt.inference.embedding import embeddings  # here, as in `evaluation`
 
-        with reading(watch):
+        with report_reading(watch):
             source = open_new(self.config, data, self.overrides)
         found: list[Embedding | None] = []
         for part in prepare_in_memory(source, ALL, preparation(self.config), progress=watch):
-            refused = self.refused(part.samples)
+            refused = self.find_too_large(part.samples)
             kept = {row: part.samples[k] for k, row in enumerate(part.rows) if k not in refused}
             made = dict(zip(kept, embeddings(self.model, self.config, [*kept.values()], layer), strict=True))
             found += [made.get(row) for row in rows_of(part)]
@@ -285,7 +289,7 @@ class Predictor:
 
         is_split = isinstance(data, str) and data in SPLITS
         split = data if is_split else ALL
-        with reading(watch):
+        with report_reading(watch):
             source = open_source(self.config) if is_split else open_new(self.config, data, self.overrides)
         part = source if limit is None else SomeRows(source, 0, limit)
         total, done = len(part.records(split)), 0
@@ -307,9 +311,9 @@ class Predictor:
         """
         return answers_of(self._members, samples, smiles)
 
-    def refused(self, samples: Sequence[Sample]) -> dict[int, str]:
+    def find_too_large(self, samples: Sequence[Sample]) -> dict[int, str]:
         """Return the numbers of the graphs that do not fit into memory, each with the reason."""
-        return self._members[0].refused(samples)
+        return self._members[0].find_too_large(samples)
 
     def _predict(
         self,
@@ -392,7 +396,7 @@ class Predictor:
         is_split = isinstance(data, str) and data in SPLITS
         if is_split:
             self._check_split(data)
-        with reading(watch):
+        with report_reading(watch):
             if is_split:
                 source, split = open_source(self.config, of), data
                 self._check_same_data(source)
@@ -490,7 +494,7 @@ def _check_targets(source: Source) -> None:
 
 
 @contextmanager
-def reading(watch: Progress | None) -> Iterator[None]:
+def report_reading(watch: Progress | None) -> Iterator[None]:
     """Report that files are read, and when they have been; how much there is to read is not known before."""
     if watch is not None:
         watch("reading", 0, None)

@@ -164,7 +164,7 @@ def predict_at_once(
         append: Callable[[Predictions], None] | None = None
         for part in model.predict_blocks(path, **options):
             if not model.processes.rank:
-                append = append or opened.enter_context(_appending(output, part))
+                append = append or opened.enter_context(_open_writer(output, part))
                 append(part)
             written.add(part)
             if watch is not None:
@@ -173,7 +173,7 @@ def predict_at_once(
 
 
 @contextmanager
-def _appending(output: Path, first: Predictions) -> Iterator[Callable[[Predictions], None]]:
+def _open_writer(output: Path, first: Predictions) -> Iterator[Callable[[Predictions], None]]:
     """Yield what adds predictions to a new file; all have the columns of the first ones."""
     if output.suffix == ".parquet":
         import pyarrow as pa

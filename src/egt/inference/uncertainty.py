@@ -158,7 +158,7 @@ _LEAST = 1e-30
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
-def warmed(probabilities: Floats, temperature: float) -> Floats:
+def warm(probabilities: Floats, temperature: float) -> Floats:
     """(rows, C) probabilities at a temperature. probabilities: (rows, C)."""
     logits = np.log(np.maximum(probabilities, _LEAST)) / temperature
     powers = np.exp(logits - logits.max(1, keepdims=True))
@@ -173,7 +173,7 @@ def fit_temperature(probabilities: Floats, labels: NDArray[np.int64]) -> float:
     low, high = 1 / _WARMEST, 1 / _COLDEST  # of 1 / temperature
     for _ in range(60):
         left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        if surprise(warmed(probabilities, 1 / left), labels) < surprise(warmed(probabilities, 1 / right), labels):
+        if surprise(warm(probabilities, 1 / left), labels) < surprise(warm(probabilities, 1 / right), labels):
             high = right
         else:
             low = left

@@ -71,7 +71,7 @@ class Fitted:
     truth: Answers
     seconds: float
 
-    def labeled(self, split: str) -> Rows:
+    def answers_with_labels(self, split: str) -> Rows:
         """(rows, T) the answers of the rows that have a label."""
         return self.answers[split][~np.isnan(self.truth[split]).all(1)]
 
@@ -223,7 +223,7 @@ def check_blend(config: RunConfig, source: Source) -> None:
 
 def fit_blend(task: Task, fitted: Fitted, answers: Rows, truth: Rows) -> Blend:
     """Return the blend of a network with a learner. answers: of the network on validation; truth: the labels there."""
-    share = share_of_network(answers, fitted.labeled("val"), task.part.numbers(truth))
+    share = share_of_network(answers, fitted.answers_with_labels("val"), task.part.numbers(truth))
     return Blend(fitted.learners[0], share)
 
 
@@ -264,7 +264,7 @@ def _linear(config: RunConfig, stores: Mapping[str, Store], truth: Answers) -> I
         for penalty in _RIDGE:
             weights, shift = _ridge(inputs["train"][known], labels, penalty)
             answers = {split: rows @ weights + shift for split, rows in inputs.items()}
-            averaged = {split: _averaged(neighbors[split], rows) for split, rows in answers.items()}
+            averaged = {split: _average(neighbors[split], rows) for split, rows in answers.items()}
             for each in (answers, averaged):
                 yield {split: _valid(config, rows) for split, rows in each.items()}
 
@@ -321,7 +321,7 @@ def _ridge(X: Rows, y: Rows, penalty: float) -> tuple[Rows, Rows]:
     return weights, middle - center @ weights
 
 
-def _averaged(neighbors: Sequence[Any], answers: Rows) -> Rows:
+def _average(neighbors: Sequence[Any], answers: Rows) -> Rows:
     ends = np.cumsum([S.shape[0] for S in neighbors])[:-1]
     parts = zip(neighbors, np.split(answers, ends), strict=True)
     return np.concatenate([spread(S, part, _FEW_HOPS) for S, part in parts])

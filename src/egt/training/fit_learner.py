@@ -110,7 +110,7 @@ def _fit_kernel(molecules: Described, labels: Rows, rng: Any) -> Kernel:
         np.zeros(num_targets),
         np.zeros(num_targets),
     )
-    kernel = replace(kernel, values=kernel.standardized(values))
+    kernel = replace(kernel, values=kernel.standardize(values))
     alike, near = kernel.parts(Described(keys, values))
     weights, means, shares = np.zeros(labels.shape), np.zeros(num_targets), np.zeros(num_targets)
     for k, target in enumerate(labels.T):

@@ -298,7 +298,7 @@ def _add_gradients(work: Work, batches: Sequence[GraphBatch], labels: float, gra
     parts = [*batches, *(_with_random_keys(work, spare) for spare in work.spares(len(batches)))]
     for k, part in enumerate(parts):
         batch = work.task.prepared(part).to(engine.device)
-        with engine.accumulating(last=k == len(parts) - 1):
+        with engine.accumulation(last=k == len(parts) - 1):
             with engine.precision():
                 primary, auxiliary = work.losses(batch)
             # The engine takes the mean over processes.

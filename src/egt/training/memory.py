@@ -85,9 +85,9 @@ class LiveBytes(TorchDispatchMode):
             return
         self._alive.add(storage._cdata)
         self._add(storage.nbytes(), pooled)
-        weakref.finalize(storage, self._freed, storage._cdata, storage.nbytes(), pooled).atexit = False
+        weakref.finalize(storage, self._free, storage._cdata, storage.nbytes(), pooled).atexit = False
 
-    def _freed(self, address: int, size: int, pooled: bool) -> None:
+    def _free(self, address: int, size: int, pooled: bool) -> None:
         self._alive.discard(address)
         self._add(-size, pooled)
 
@@ -309,9 +309,9 @@ def measure_seconds(
     batch = synthetic_batch(config, sizes, how.layout, degree)
     models = [_model(config, depth, how.backend) for depth in dict.fromkeys((short, long))]
     for model in models:
-        _timed(model, config, batch, how)  # the first pass also pays for threads and buffers
+        _time_pass(model, config, batch, how)  # the first pass also pays for threads and buffers
     # In turns, so that a machine that is busy for a while is so for all of them.
-    rounds = [[_timed(model, config, batch, how) for model in models] for _ in range(_ROUNDS)]
+    rounds = [[_time_pass(model, config, batch, how) for model in models] for _ in range(_ROUNDS)]
     times = np.min(rounds, axis=0)
     # On a busy machine more layers may have seemed faster; they are not.
     whole, ahead = times[0] + factor * np.maximum(times[-1] - times[0], 0.0)
@@ -405,7 +405,7 @@ def _trial_step(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution
     loss.backward()
 
 
-def _timed(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> tuple[float, float]:
+def _time_pass(model: EGT, config: RunConfig, batch: GraphBatch, how: Execution) -> tuple[float, float]:
     """Measure the seconds of a training pass, and of a forward pass without gradients."""
     started = time.perf_counter()
     _trial_step(model, config, batch, how)

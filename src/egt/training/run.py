@@ -307,10 +307,10 @@ def _train(job: Job, labels: Sequence[Rows], kept: Kept | None) -> Run:
     kept = kept or checkpoints.latest()
     if kept is None:
         raise ArtifactError(f"{checkpoints.folder} holds no checkpoint of the run")
-    return _selected(config, job.folder, checkpoints, *kept)
+    return _select_weights(config, job.folder, checkpoints, *kept)
 
 
-def _selected(
+def _select_weights(
     config: RunConfig, folder: Path, checkpoints: Checkpoints, state: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> Run:
     """Return the run with the weights that it selects, from its last checkpoint."""
@@ -365,7 +365,7 @@ def _evaluate(run: Run, source: Source, stores: Mapping[str, Store], labels: Seq
         data |= {} if baseline is None else {"baseline": asdict(baseline)}
         if learners is not None and "val" in answers and not why_no_learner(config, source):
             blend = fit_blend(task, learners, *answers.get(_APART, answers["val"]))
-            theirs = {name: learners.labeled("val" if name == _APART else name) for name in answers}
+            theirs = {name: learners.answers_with_labels("val" if name == _APART else name) for name in answers}
             joint = {name: (blend.mean(each, theirs[name]), truth) for name, (each, truth) in answers.items()}
             blended = {
                 split: evaluate_answers(task, *joint[split], num_graphs=int(each.metrics["num_graphs"]))

@@ -96,7 +96,7 @@ class Engine:
         """Return whether to do something that processes which share the weights do together, as soon as one asks."""
         return any(self.processes.total(float(wanted))) if self.sharded else wanted
 
-    def accumulating(self, last: bool) -> AbstractContextManager[None]:
+    def accumulation(self, last: bool) -> AbstractContextManager[None]:
         """Return the context of a micro-batch: gradients of replicas travel once, with the last of a step."""
         synchronized: AbstractContextManager[None] = nullcontext()
         return synchronized if last or self._replicas is None else self._replicas.no_sync()
@@ -199,7 +199,7 @@ class AdamW:
         )
 
 
-def undecayed(model: nn.Module) -> set[str]:
+def find_undecayed(model: nn.Module) -> set[str]:
     """Return the names of the parameters that are not weights of a linear map: norms, biases, embeddings."""
     maps = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     return {name for name, _ in model.named_parameters()} - maps
@@ -264,7 +264,7 @@ class State:
         self.held_out: CrossFit | None = None
         self.schedule: Schedule = config.schedule.of_length(self.num_steps).build(config.optimizer.lr)
         self.optimizer = AdamW(
-            self.trained, config.optimizer, undecayed(model) if config.optimizer.decays == "matrices" else ()
+            self.trained, config.optimizer, find_undecayed(model) if config.optimizer.decays == "matrices" else ()
         )
         decay = config.trainer.ema_decay
         self.average = None if decay is None else WeightAverage(model, decay)

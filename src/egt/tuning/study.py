@@ -166,7 +166,7 @@ def _search_of(study: Study) -> Search:
 def list_trials(study: Study) -> list[Tried]:
     """Return all trials that have begun, in their order."""
     better = max if study.direction.name == "MAXIMIZE" else min
-    return [_tried(trial, better) for trial in study.get_trials(deepcopy=False) if trial.state.name != "WAITING"]
+    return [_describe(trial, better) for trial in study.get_trials(deepcopy=False) if trial.state.name != "WAITING"]
 
 
 def trial_folder(folder: Path, number: int) -> Path:
@@ -174,7 +174,7 @@ def trial_folder(folder: Path, number: int) -> Path:
     return folder / TRIALS / str(number)
 
 
-def _tried(trial: FrozenTrial, better: Callable[..., float | None]) -> Tried:
+def _describe(trial: FrozenTrial, better: Callable[..., float | None]) -> Tried:
     states: dict[str, Outcome] = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
     seen = trial.intermediate_values
     return Tried(
