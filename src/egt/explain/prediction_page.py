@@ -19,7 +19,6 @@ from egt.data.source import Progress, Source
 from egt.data.store import Store
 from egt.errors import counted
 from egt.graph import IntArray
-from egt.inference.artifact import EnsembleArtifact
 from egt.inference.predictions import Prediction
 from egt.inference.predictor import Predictor, load
 from egt.pages import Sheet, figure
@@ -160,7 +159,7 @@ class Answers:
 def read_answers(folder: Path, split: str = "test", watch: Progress | None = None) -> Answers:
     """Predict a split with the model in a folder, beside its targets; of folds, each with its own model."""
     model = load(folder)
-    if not isinstance(model.artifact, EnsembleArtifact) or model.artifact.kind != "folds":
+    if model.artifact.kind != "folds":
         return _answers(model, split, watch)
     parts = [_answers(member, split, watch) for member in model.members]
     return Answers(

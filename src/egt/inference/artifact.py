@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import safetensors
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
@@ -116,6 +116,7 @@ class Artifact:
         blend: what the model's answers are averaged with; None for the model alone.
     """
 
+    kind: ClassVar = "single"
     config: RunConfig
     model: EGT
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)

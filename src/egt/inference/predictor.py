@@ -106,7 +106,7 @@ class Predictor:
     @property
     def is_ensemble(self) -> bool:
         """Whether the answers are means of several models, with a deviation."""
-        return isinstance(self.artifact, EnsembleArtifact)
+        return self.artifact.kind != "single"
 
     @property
     def is_blend(self) -> bool:
@@ -412,7 +412,7 @@ class Predictor:
         return source, split
 
     def _check_split(self, split: str) -> None:
-        if isinstance(self.artifact, EnsembleArtifact) and self.artifact.kind == "folds":
+        if self.artifact.kind == "folds":
             raise DataError(
                 f"each model of these folds has another {split} split, and the others were trained on its rows; take "
                 "new data, or one of the models (ARTIFACT/member0), or read the metrics of all in ensemble.json"

@@ -28,7 +28,7 @@ from egt.explain.analysis import HopProfile, pair_hops
 from egt.explain.explanation import Explanation, Subject, draw, explain_subject
 from egt.explain.explanation_page import MOST_NODES, TITLES
 from egt.files import Bounds, TooLarge, bounded, strict_json
-from egt.inference.artifact import EnsembleArtifact, find_artifact, member_name
+from egt.inference.artifact import find_artifact, member_name
 from egt.inference.attention_capture import Attention
 from egt.inference.predictions import Prediction, Predictions, Row
 from egt.inference.predictor import Predictor
@@ -369,7 +369,7 @@ class Session:
     @property
     def _has_folds(self) -> bool:
         """Whether each model has splits of its own, with rows on which others were trained."""
-        return isinstance(self.model.artifact, EnsembleArtifact) and self.model.artifact.kind == "folds"
+        return self.model.artifact.kind == "folds"
 
     @cached_property
     def _splits(self) -> dict[str, Rows]:
