@@ -109,7 +109,7 @@ def test_times_are_never_negative_however_busy_the_machine(monkeypatch: pytest.M
     def timed(*_: Any) -> tuple[float, float]:
         return (found := next(seconds)), found / 3
 
-    monkeypatch.setattr(module, "_timed", timed)
+    monkeypatch.setattr(module, "_time_pass", timed)
     config = preset("zinc-100k")
     assert measure_seconds(config, execution(config), [5, 6], 2.0) == (9.0, 3.0)
 
