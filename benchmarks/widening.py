@@ -31,7 +31,7 @@ from egt.data.molecules import graphs_from_smiles
 from egt.data.schema import scaffold_split
 from egt.errors import EgtError
 from egt.graph import Graph, IntArray
-from egt.inference.evaluation import labeled
+from egt.inference.evaluation import collect_labels
 from egt.inference.uncertainty import Floats, Scores, fit_widening
 
 TABLES = {
@@ -123,7 +123,7 @@ def of_network(table: Table, parts: Parts, seed: int) -> dict[str, Found]:
         near = {
             name: 1 - np.array([each.familiarity for each in model.predict_split(name)]) for name in ("val", "test")
         }
-        answers, truth = labeled(model.predict_split("test"))
+        answers, truth = collect_labels(model.predict_split("test"))
     assert run.held_out is not None
     held_out = np.abs(run.held_out[0] - run.held_out[1])[:, 0]
     tested = np.flatnonzero(split == "test")
