@@ -8,6 +8,10 @@ of its class, which says little beside the noise (`--noise inf`: nothing but noi
 training, one in twenty for validation, and the others are the test. Beside the model stand label propagation
 (`egt.baselines`) from the same training labels, which sees no numbers, and a logistic regression on the numbers alone,
 which sees no edges.
+
+    python -m benchmarks.pieces --profile 5 --nodes 1000000 --edges 10000000
+
+Only measures the parts of such a run in one process, without files: preparing, so many steps, and one piece of answers.
 """
 
 from __future__ import annotations
@@ -18,16 +22,25 @@ import json
 import os
 import resource
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.links import IntArray, block_model, egt
+from egt.assemble import build_model, build_task
+from egt.config.defaults import for_pieces, infer_run
+from egt.config.run import PiecesConfig
+from egt.config.run_data import in_pieces, preparation
+from egt.data.batching.batch import collate
+from egt.data.custom import open_custom
 from egt.data.source import TargetSchema
-from egt.graph import Graph
+from egt.graph import UNKNOWN, Graph
+from egt.inference.backends import execution
 from egt.paper.rules import propagation
 
 CLASSES, VALUES = 10, 16
@@ -96,6 +109,59 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
+def profile(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Return the processor seconds of preparing a graph, of a step and of a piece of answers, and the peak memory."""
+    random, used = np.random.default_rng(given.seed), [time.process_time()]
+    edges, community = block_model(given.nodes, given.edges, given.communities, random, within=given.within)
+    topic = community % CLASSES
+    few = np.arange(2_000)  # settings follow from a small file of the same kind
+    split, ring = np.array(["train", "val", "test", "test"] * 500), np.stack([few, np.roll(few, 1)])
+    values = random.normal(size=(given.nodes, VALUES)).astype(np.float32)
+    source = open_custom(
+        write_folder(folder, values[few].astype(np.float64), few % CLASSES, split, ring), target="topic"
+    )
+    config = for_pieces(infer_run(source, str(folder), "profile"), source).replace(data={"pieces": PiecesConfig()})
+    known = np.where(random.random(given.nodes) < LABELED, topic, UNKNOWN)
+    targets = np.where(known == UNKNOWN, np.nan, topic)[:, None]
+    graph = Graph.undirected(
+        num_nodes=given.nodes, edge_index=edges, node_values=values, node_targets=targets, known_labels=known
+    )
+    del edges, values
+    used.append(time.process_time())
+    sample = preparation(config)(graph)
+    used.append(time.process_time())
+    training = in_pieces(config, [sample], training=True)
+    model, task = build_model(config, backend=execution(config).backend), build_task(config)
+    model.fit([sample])
+    optimizer = torch.optim.Adam(model.parameters())
+    nodes: list[int] = []
+    steps: list[float] = []
+    for number in range(given.profile):
+        began = time.process_time()
+        piece = training[number]
+        batch = collate([piece], "edge_list")
+        nodes.append(piece.graph.num_nodes)
+        optimizer.zero_grad()
+        task.loss_sum(model(batch), batch).backward()
+        optimizer.step()
+        steps.append(round(time.process_time() - began, 2))
+    pieces = in_pieces(config, [sample], every=True)
+    used.append(time.process_time())
+    with torch.inference_mode():
+        model.eval()(collate([pieces[0]], "edge_list"))
+    answering = time.process_time() - used[-1]
+    return {
+        "making_graph": round(used[1] - used[0], 1),
+        "preparing": round(used[2] - used[1], 1),
+        "steps": steps,
+        "nodes_of_a_step": nodes,
+        "steps_of_an_epoch": len(training),
+        "piece_of_answers": round(answering, 1),
+        "pieces_of_answers": len(pieces),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=200_000)
@@ -104,12 +170,13 @@ def main() -> None:
     parser.add_argument("--within", type=float, default=0.4)
     parser.add_argument("--noise", type=float, default=4.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--profile", type=int, default=0, metavar="STEPS")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", dest="settings")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.setdefault("EGT_CACHE_DIR", f"{scratch}/cache")
         folder = Path(scratch) / "pieces"
-        found = measure(given, folder)
+        found = profile(given, folder) if given.profile else measure(given, folder)
     print(json.dumps(found))
 
 
