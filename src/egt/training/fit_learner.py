@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh
+from threadpoolctl import threadpool_limits
 
 from egt.data.molecule_descriptors import Described
 from egt.inference.learner import Kernel, Learner, Rows, Trees
@@ -45,7 +46,8 @@ def fit_learner(molecules: Described, labels: Rows, names: tuple[str, ...], *, c
     """
     rng = np.random.default_rng(seed)
     bins = np.flatnonzero((molecules.counts(_BINS) > 0).sum(0) >= _RARE).astype(np.int32)
-    kernel = _fit_kernel(molecules, labels, rng)
+    with threadpool_limits(1, user_api="blas"):  # digits must not depend on the number of threads, which also spin
+        kernel = _fit_kernel(molecules, labels, rng)
     learner = Learner(names, _BINS, bins, kernel, None, chances)
     return replace(learner, trees=_fit_trees(learner.features(molecules), labels, chances, rng, seed))
 
@@ -131,9 +133,10 @@ def _solve(alike: Rows, near: Rows, y: Rows, rng: Any) -> tuple[Rows, float]:
     rows, errors = np.ix_(some, some), {}
     for share in _SHARES:
         sizes, vectors = eigh((1 - share) * alike[rows] + share * near[rows])
+        along, squares = vectors.T @ y[some], np.square(vectors)
         for penalty in _PENALTIES:
-            inverse = vectors / (sizes + penalty) @ vectors.T
-            residuals = inverse @ y[some] / np.diag(inverse)  # of each molecule without it
+            inverse = 1 / (sizes + penalty)  # in the eigenvectors
+            residuals = vectors @ (inverse * along) / (squares @ inverse)  # of each molecule without it
             errors[share, penalty] = np.square(residuals).mean()
     share, penalty = min(errors, key=errors.__getitem__)
     K = (1 - share) * alike + share * near
