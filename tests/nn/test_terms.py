@@ -172,6 +172,8 @@ def test_one_sign_per_graph_and_column_fair_and_new_every_step() -> None:
 def test_signs_are_canonical_at_inference() -> None:
     term = terms.SignedProjection("svd", 4, 2, 8).eval()
     assert torch.equal(term(svd_batch(0)), term(svd_batch(1)))
+    fixed = terms.SignedProjection("svd", 4, 2, 8, flips=False).train()
+    assert torch.equal(fixed(svd_batch(0)), fixed(svd_batch(1)))
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded"])

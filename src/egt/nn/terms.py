@@ -162,18 +162,19 @@ class SignedProjection(nn.Module):
     DISCREPANCY: the paper flips "the signs of gamma_i", which reads as one sign per node; both codes flip per graph
     and singular pair, as here.
 
-    The encoding called `name` has `num_blocks` blocks of `rank` columns: 2 of an SVD (U and V), 1 of eigenvectors.
+    The encoding called `name` has `num_blocks` blocks of `rank` columns: 2 of an SVD (U and V), 1 of eigenvectors. It
+    may also come as it is (`flips` False), where one graph is all there is.
     """
 
-    def __init__(self, name: str, rank: int, num_blocks: int, width: int) -> None:
+    def __init__(self, name: str, rank: int, num_blocks: int, width: int, *, flips: bool = True) -> None:
         super().__init__()
-        self.name, self.rank, self.num_blocks = name, rank, num_blocks
+        self.name, self.rank, self.num_blocks, self.flips = name, rank, num_blocks, flips
         self.W_enc = nn.Linear(num_blocks * rank, width)
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return (nodes..., d_h)."""
         encoding = batch.node[self.name]
-        if self.training:
+        if self.training and self.flips:
             encoding = encoding * batch.layout.per_node(self.signs(batch).repeat(1, self.num_blocks))
         return self.W_enc(encoding)
 

@@ -470,18 +470,19 @@ TRIVIAL = 1e-8  # eigenvalues up to this are zero: one for each connected compon
 class Laplacian(NodeInput):
     """Eigenvectors of the normalized Laplacian, the `rank` slowest.
 
-    They have length 1, so their entries shrink as graphs grow; those of `scaled` ones do not (for one large graph).
+    They have length 1, and signs that are flipped at random in training. Where all nodes are those of `one_graph`, they
+    keep their signs and have length sqrt(N), so that their entries do not shrink as it grows.
     """
 
     kind: Literal["laplacian"] = "laplacian"
     rank: Annotated[int, Field(gt=0, le=2048)] = 8
-    scaled: bool = False
+    one_graph: bool = False
 
     def encodings(self) -> tuple[Encoding, ...]:
-        return (LaplacianEigenvectors(self.rank, self.scaled),)
+        return (LaplacianEigenvectors(self.rank, scaled=self.one_graph),)
 
     def module(self, width: int) -> Module:
-        return nn.terms.SignedProjection("laplacian", self.rank, 1, width)
+        return nn.terms.SignedProjection("laplacian", self.rank, 1, width, flips=not self.one_graph)
 
 
 @dataclass(frozen=True)
