@@ -75,7 +75,7 @@ def run(commands: list[list[str]], output: Path, kill_after: int, used: Used) ->
             for process in running:
                 names = used.look(process.pid)
                 workers = [pid for pid, name in names.items() if name == "Ray worker"]
-                if kill_after and workers and len([*output.glob("*.parquet")]) >= kill_after:
+                if kill_after and workers and len([*output.glob("part-*.parquet")]) >= kill_after:
                     os.kill(workers[0], signal.SIGKILL)
                     print(f"killed worker {workers[0]}", flush=True)
                     kill_after = 0
@@ -118,7 +118,7 @@ def write_parts(folder: Path, molecules: int, parts: int) -> None:
 
 def compare(ways: list[Path]) -> None:
     """Print whether the parts that all ways have are the same bytes, and hold each molecule once."""
-    names = sorted(set.intersection(*({path.name for path in way.glob("*.parquet")} for way in ways)))
+    names = sorted(set.intersection(*({path.name for path in way.glob("part-*.parquet")} for way in ways)))
     same = all(len({(way / name).read_bytes() for way in ways}) == 1 for name in names)
     table = pq.read_table([ways[0] / name for name in names], columns=["row", "error"])
     given = pq.read_table([ways[0].parent / "in" / name for name in names], columns=["row"])["row"].to_numpy()
@@ -155,12 +155,12 @@ def main() -> None:
             "two": [[*command, "--shard", f"{number}/2"] for number in (1, 2)],
             "ray": [[*command, "--engine", "ray"]],
         }[way]
-        before = len([*(place / way).glob("*.parquet")])
+        before = len([*(place / way).glob("part-*.parquet")])
         used = Used()
         try:
             run(commands, place / way, (before + len(inputs)) // 2 if way == "ray" else 0, used)
         finally:  # also where Ctrl-C ends it
-            row = {"way": way, "parts": len([*(place / way).glob("*.parquet")]) - before, "memory": used.memory}
+            row = {"way": way, "parts": len([*(place / way).glob("part-*.parquet")]) - before, "memory": used.memory}
             row |= {"seconds": used.seconds, "processor": sum(used.processor.values())}
             with log.open("a") as file:
                 file.write(json.dumps(row) + "\n")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,17 @@ def test_training_molecules_are_embedded_once_for_all_files(
     assert len(opened) == 1
     assert egt(capsys, "embed", run, parts / "b.parquet", "-o", tmp_path / "b.parquet", "--neighbors", "2").code == 0
     assert pq.read_table(tmp_path / "out" / "b.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
+
+
+def test_a_cluster_that_does_not_start_is_one_message(
+    run: Path, parts: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**options: Any) -> None:
+        raise Exception("The current node timed out")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=fail, is_initialized=lambda: False))
+    done = egt(capsys, "predict", run, parts, "-o", tmp_path / "out", "--engine", "ray")
+    assert (done.code, done.err.count("--engine ray")) == (1, 1)
 
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")

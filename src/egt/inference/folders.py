@@ -211,7 +211,13 @@ def _with_ray(parts: Sequence[Part], job: Job) -> Iterator[Result]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
         alone = {"num_cpus": num_processors(), "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        ray.init(logging_level=logging.ERROR, **({} if "RAY_ADDRESS" in os.environ else alone))
+        try:
+            ray.init(logging_level=logging.ERROR, **({} if "RAY_ADDRESS" in os.environ else alone))
+        except Exception as error:  # its errors have no common kind
+            raise RunError(
+                f"--engine ray: Ray does not start ({' '.join(str(error).split())[:200]}); look at RAY_ADDRESS and at "
+                "what else this machine does, or leave --engine out"
+            ) from error
     there = ray.cluster_resources()
     with_gpu = {"num_gpus": 1} if there.get("GPU") else {}
     task = ray.remote(finish).options(num_cpus=1, max_retries=-1, **with_gpu)

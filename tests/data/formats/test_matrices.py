@@ -157,7 +157,10 @@ def test_what_is_no_matrix_is_refused(given: Any) -> None:
 
 
 def test_a_matrix_of_nothing_and_one_with_a_broken_head_are_bad_rows(tmp_path: Path) -> None:
-    (tmp_path / "index.csv").write_text("file,y\na.npy,1\nb.npy,0\nc.npy,1\nb\0.npy,1\n")
+    (tmp_path / "index.csv").write_text(
+        "file,y\na.npy,1\nb.npy,0\nc.npy,1\nb\0.npy,1\n" + "b" * 300 + ".npy,1\nu.npy,1\n"
+    )
+    np.save(tmp_path / "u.npy", np.full((2, 2), 2**31, np.uint32).view("U1"))
     head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 3"
     (tmp_path / "c.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(head), 0]) + head)
     np.save(tmp_path / "a.npy", np.zeros((0, 0)))
@@ -167,4 +170,6 @@ def test_a_matrix_of_nothing_and_one_with_a_broken_head_are_bad_rows(tmp_path: P
     assert "no nodes" in errors[0]
     assert not errors[1]
     assert "cannot be read as plain arrays" in errors[2]
-    assert "not inside" in errors[3]
+    assert "no such file" in errors[3]
+    assert "no such file" in errors[4]
+    assert "cannot be read as plain arrays" in errors[5]

@@ -35,7 +35,7 @@ from egt.data.columns import (
 from egt.data.formats import xyz
 from egt.data.formats.tables import MISSING_TEXTS, TABLE_SUFFIXES, open_text, read_table
 from egt.errors import DataError
-from egt.files import Bounds
+from egt.files import Bounds, exists
 
 INDEX_NAMES = ("index", "graphs")
 FILE_NAMES = ("file", "path", "filename", "matrix")
@@ -69,7 +69,7 @@ class Matrices(Format):
         stems = [Path(file).stem for file in files]
         if not any(each.lower() == "id" for each in columns) and len(set(stems)) == len(stems):
             columns["id"] = objects(stems)
-        there = [data / file for file in files if file and (data / file).is_file()]
+        there = [data / file for file in files if exists(data / file) and (data / file).is_file()]
         return RawData(
             where=str(data),
             format="matrices",
@@ -86,10 +86,10 @@ def _index(path: Path) -> Path | None:
 
 def _raw_graph(folder: Path, name: str) -> RawGraph:
     path = folder / name
-    if not name or "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"file {name!r} is not inside of the folder")
-    if not path.is_file():
+    if not exists(path):
         raise DataError("there is no such file")
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise DataError(f"file {name!r} is no file inside of the folder")
     if name.lower().endswith(xyz.SUFFIXES):
         return xyz.read_frame(xyz.split_frames(path)[0])
     arrays = _arrays(path)
@@ -130,6 +130,13 @@ def _edges(given: Column | None, num_nodes: int) -> Column:
     return edges.astype(np.int64)
 
 
+def _plain(array: Column) -> Column:
+    """Return an array whose texts consist of characters, as Python finds out when it makes them."""
+    if array.dtype.kind == "U":
+        array.tolist()
+    return array
+
+
 def _arrays(path: Path) -> Mapping[str, Column]:
     """Return the arrays of a file by name."""
     suffix = path.suffix.lower()
@@ -138,9 +145,9 @@ def _arrays(path: Path) -> Mapping[str, Column]:
             with zipfile.ZipFile(path) as archive:
                 Bounds.current().check("bytes", sum(part.file_size for part in archive.infolist()), path)
             with np.load(path, allow_pickle=False) as content:
-                return {name: content[name] for name in content.files}
+                return {name: _plain(content[name]) for name in content.files}
         if suffix == ".npy":
-            return {"matrix": np.array(np.load(path, mmap_mode="r", allow_pickle=False))}  # no more than the file has
+            return {"matrix": _plain(np.array(np.load(path, mmap_mode="r", allow_pickle=False)))}  # as much as is there
     except DataError:
         raise
     except Exception as error:  # NumPy reads the head of an array by parts of Python's parser, which raise many kinds
