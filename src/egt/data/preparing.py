@@ -5,6 +5,8 @@
 graphs one after another. `data[f][offsets[k, f] : offsets[k + 1, f]]` holds field f of graph k. Rows are nodes, edges
 or targets, as the shape of the field says; an edge index (2, E) lies there as 2 E numbers, and a pair encoding
 (N, N, ...) as N^2 rows, or as those of the listed pairs alone.
+
+Chunks that took long to make are kept in files until their store is complete, so a killed build continues.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import os
 import signal
 import sys
 import threading
+import time
+import zipfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -28,7 +32,7 @@ from functools import partial
 from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +40,7 @@ from numpy.typing import NDArray
 from egt.data.encodings.encoding import Encoding, Listed, Preparation, Sample
 from egt.data.source import Progress, Reading, Source
 from egt.errors import ConfigError, DataError, RunError
+from egt.files import write_atomically
 from egt.graph import Graph
 from egt.native.library import library
 from egt.processors import num_processors
@@ -346,9 +351,9 @@ class Workers(Generic[Part, Result]):
 
 def chunk_workers(
     source: Source, preparation: Preparation, num_workers: int | None, ahead: int = 0
-) -> Workers[list[Any], Chunk]:
+) -> Workers[ChunkPart, Chunk]:
     """Return the processes that make the chunks of a source."""
-    return Workers(partial(make_chunk, source, preparation), num_workers, ahead)
+    return Workers(partial(_find_chunk, source, preparation), num_workers, ahead)
 
 
 def prepare_in_memory(
@@ -410,11 +415,73 @@ def compute_in_workers(
         yield from results
 
 
-def in_parts(records: Sequence[Any]) -> tuple[Iterator[list[Any]], int]:
-    """Return the records of each chunk, and how many chunks there are."""
+class ChunkPart(NamedTuple):
+    """The records of a chunk, and the file that keeps it until its store is complete; None where there is no store."""
+
+    records: list[Any]
+    file: Path | None
+
+
+def in_parts(records: Sequence[Any], folder: Path | None = None) -> tuple[Iterator[ChunkPart], int]:
+    """Return the records of each chunk with its file in a folder, and how many chunks there are."""
     starts = range(0, len(records), CHUNK_RECORDS)
-    parts = ([records[k] for k in range(start, min(start + CHUNK_RECORDS, len(records)))] for start in starts)
+    parts = (
+        ChunkPart(
+            [records[k] for k in range(start, min(start + CHUNK_RECORDS, len(records)))],
+            None if folder is None else folder / f"{number:08d}.npz",
+        )
+        for number, start in enumerate(starts)
+    )
     return parts, len(starts)
+
+
+_WORTH_KEEPING = 0.25
+"""Seconds; chunks that are made faster are not worth a file."""
+
+
+def _find_chunk(source: Source, preparation: Preparation, part: ChunkPart) -> Chunk:
+    """Read a chunk from its file, or make it."""
+    if part.file is None:
+        return make_chunk(source, preparation, part.records)
+    found = _read_chunk(part.file)
+    if found is not None and found.num_records == len(part.records):
+        return found
+    start = time.monotonic()
+    chunk = make_chunk(source, preparation, part.records)
+    if time.monotonic() - start > _WORTH_KEEPING:
+        with writing_in(part.file.parent.parent):
+            _write_chunk(part.file, chunk)
+    return chunk
+
+
+_ARRAYS = ("num_nodes", "rows", "present", "lengths")
+
+
+def _write_chunk(file: Path, chunk: Chunk) -> None:
+    about = {"num_records": chunk.num_records, "problems": plain_problems(chunk.problems)}
+    file.parent.mkdir(exist_ok=True)
+    arrays: dict[str, Any] = {
+        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+        **{name: getattr(chunk, name) for name in _ARRAYS},
+        **{f"data.{name}": array for name, array in chunk.data.items()},
+    }
+    with write_atomically(file) as draft:
+        np.savez(draft, **arrays)
+
+
+def _read_chunk(file: Path) -> Chunk | None:
+    try:
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+        about = json.loads(arrays["about"].tobytes())
+        return Chunk(
+            num_records=about["num_records"],
+            **{name: arrays[name] for name in _ARRAYS},
+            data={name.removeprefix("data."): array for name, array in arrays.items() if name.startswith("data.")},
+            problems=[Reading(**problem) for problem in about["problems"]],
+        )
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None  # none there, or damaged: it is made again
 
 
 _OBJECTS = 100_000

@@ -29,6 +29,7 @@ from egt.data.preparing import (
     PROCESS_LIMITS,
     Array,
     Chunk,
+    ChunkPart,
     Workers,
     check_width,
     chunk_workers,
@@ -282,7 +283,8 @@ def prepare(
     """Return the prepared graphs of a split: opened if they are on disk, else built and kept there.
 
     The folder is keyed by the content of the source, the schema and the settings of the stored encodings. It appears
-    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment.
+    at once when complete, so it may be built by several processes at a time and a builder may be killed at any moment;
+    what took it long (descriptors, tours, superpixels) is then not computed again.
 
     Stores are in `cache_dir`; default `EGT_CACHE_DIR`, else `~/.cache/egt`. There is one process per processor, or
     `num_workers`; 0 or 1 start none besides this one. The files are the same, bit for bit.
@@ -332,7 +334,7 @@ def _write(
     source: Source,
     split: str,
     preparation: Preparation,
-    workers: Workers[list[Any], Chunk],
+    workers: Workers[ChunkPart, Chunk],
     progress: Progress | None,
 ) -> None:
     """Write the graphs of a split, unless another process has made the store meanwhile."""
@@ -353,7 +355,8 @@ def _write(
             writer = held.enter_context(closing(StoreWriter(building, field_names(preparation))))
         records = source.records(split)
         num_done = 0
-        with closing(workers.results(*in_parts(records))) as chunks:
+        kept = path.with_name(f".{path.name}.parts")
+        with closing(workers.results(*in_parts(records, kept))) as chunks:
             for chunk in chunks:
                 with writing_in(path.parent):
                     writer.append(chunk)
@@ -370,6 +373,7 @@ def _write(
         with writing_in(path.parent):
             writer.finish(about)
             publish(building, path)
+            shutil.rmtree(kept, ignore_errors=True)
 
 
 def cache_folder(given: Path | str | None) -> Path:
