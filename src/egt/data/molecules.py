@@ -307,13 +307,12 @@ class Canonical(NamedTuple):
     chirality: Mapping[int, int]  # the category of each chiral center
 
 
-def canonical_numbers(molecule: Any, *, chiral: bool) -> Canonical:
+def canonical_numbers(molecule: Any, Chem: Any, *, chiral: bool) -> Canonical:
     """Return RDKit's canonical numbering of a molecule, and its `chiral` centers as R, S or relative to each other.
 
     RDKit's chiral tag follows the order of the bonds of an atom, so another spelling has another tag. R and S do not.
     A center without them, as in cis-1,4-dimethylcyclohexane, takes its tag from the canonical SMILES.
     """
-    Chem = require_rdkit()
     ranks = np.fromiter(_items(Chem.CanonicalRankAtoms(molecule)), np.int64, molecule.GetNumAtoms())
     chirality: dict[int, int] = {}
     relative = []
@@ -476,6 +475,7 @@ def graphs_from_smiles(
     Parsing is done for some, then features for all, then graphs: RDKit is large, and the processor's caches hold one
     step, and the molecules of some.
     """
+    Chem = require_rdkit()
     read: list[_Extract] = []
     for start in range(0, len(smiles), _PARSED_AT_ONCE):
         texts = smiles[start : start + _PARSED_AT_ONCE]
@@ -483,7 +483,7 @@ def graphs_from_smiles(
             if isinstance(each, EgtError):
                 read.append(_Extract(each))
             else:
-                read.append(_extract(each, text, vocabulary, canonical, placement, warning))
+                read.append(_extract(each, Chem, text, vocabulary, canonical, placement, warning))
     good = [each.form for each in read if not isinstance(each.form, EgtError)]
     features = iter(ogb_features(good) if vocabulary == "ogb" else good)
     results: list[tuple[Graph, str] | EgtError] = []
@@ -510,6 +510,7 @@ class _Extract(NamedTuple):
 
 def _extract(
     molecule: Any,
+    Chem: Any,
     smiles: str,
     vocabulary: MoleculeVocabulary,
     is_canonical: bool,
@@ -518,7 +519,7 @@ def _extract(
 ) -> _Extract:
     try:
         positions, why = (None, "") if placement is None else positions_of(molecule, placement)
-        common = canonical_numbers(molecule, chiral="@" in smiles) if is_canonical else None
+        common = canonical_numbers(molecule, Chem, chiral="@" in smiles) if is_canonical else None
         form = zinc_features(molecule) if vocabulary == "zinc" else binary_form(molecule)
         return _Extract(form, common, positions, "; ".join(filter(None, (warning, why))))
     except RDKIT_ERRORS as error:
