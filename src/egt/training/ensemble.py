@@ -40,14 +40,7 @@ from egt.training.callbacks import Callback
 from egt.training.checks import check_columns
 from egt.training.held_out import HeldOut
 from egt.training.run import Run, hold_run, train
-from egt.training.run_folder import (
-    CONFIG,
-    MEMBERS,
-    check_not_foreign,
-    remove_leftovers,
-    try_folder,
-    write_run_config,
-)
+from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, remove_leftovers, try_folder, write_run_config
 
 log = logging.getLogger(__name__)
 _LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
