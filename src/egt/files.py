@@ -29,8 +29,7 @@ if sys.platform != "win32":
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 0.1
-"""How often a lock is tried that another process has."""
+_RETRY_SECONDS = 0.1  # how often a lock is tried that another process has
 
 
 def exists(path: Path | str) -> bool:

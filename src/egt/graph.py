@@ -23,9 +23,7 @@ Level = Literal["graph", "node", "edge", "link", "pair"]
 Targets of pairs are matrices: a number or a class for every pair of nodes, edge or not.
 """
 
-UNKNOWN = -1
-"""The category id of a value that the vocabulary does not hold; it contributes nothing to an embedding."""
-
+UNKNOWN = -1  # the category id of a value that the vocabulary does not hold; it contributes nothing to an embedding
 DENSE_FEATURES = ("pair_categories", "pair_values", "positions")
 """What is known of all pairs of nodes, edges or not; each is None where nothing is."""
 

@@ -179,8 +179,7 @@ def is_first() -> bool:
     return (find_launch() or ALONE).is_first
 
 
-_has_joined = False
-"""Whether the process group was initialized here, and not by the caller."""
+_has_joined = False  # whether the process group was initialized here, and not by the caller
 
 
 def join_processes(device: torch.device | None = None, timeout_minutes: float = 30.0) -> Processes:
@@ -246,8 +245,7 @@ def refuse_import() -> None:
         raise RunError(_UNGUARDED)
 
 
-_GRACE_SECONDS = 20.0
-"""How long the others may take to end after one has failed."""
+_GRACE_SECONDS = 20.0  # how long the others may take to end after one has failed
 
 
 def run_together(function: Callable[..., None], num_processes: int, arguments: Mapping[str, Any]) -> None:

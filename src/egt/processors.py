@@ -17,8 +17,7 @@ _SELF = Path("/proc/self/cgroup")
 
 _MOUNT = Path("/sys/fs/cgroup")
 
-SPINS = False
-"""Whether torch loaded OpenMP before this package could ask for threads that sleep while they wait."""
+SPINS = False  # whether torch loaded OpenMP before this package could ask for threads that sleep while they wait
 
 
 @cache

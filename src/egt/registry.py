@@ -46,9 +46,7 @@ class Section(BaseModel):
         return content
 
 
-GROUP = "egt.parts"
-"""The entry points of packages with parts of their own."""
-
+GROUP = "egt.parts"  # the entry points of packages with parts of their own
 Entry = TypeVar("Entry")
 
 PartClass = TypeVar("PartClass", bound="Part")

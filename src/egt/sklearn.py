@@ -34,9 +34,7 @@ except ImportError as error:
         'egt.sklearn needs scikit-learn 1.6; install it with: pip install "egt-graph[sklearn]"'
     ) from error
 
-TARGET = "target"
-"""What the column of labels is called in the run."""
-
+TARGET = "target"  # what the column of labels is called in the run
 Floats = NDArray[np.float64]
 
 

@@ -27,17 +27,10 @@ Words = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative="")]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", consume_multiple=True, negative="")]
 _SIZES = {"interval": "wide", "set": "classes"}
-_CLEARLY = 0.05
-"""A blend is suggested where it has smaller errors by this share."""
-
-_MOST_TARGETS = 30
-"""How many rows a table of targets has."""
-
-_MOST_COVERED = 6
-"""Targets whose coverage is said one by one."""
-
-_OF_ONE_CLASS = ("average_precision", "f1")
-"""Metrics that are about one of two classes."""
+_CLEARLY = 0.05  # a blend is suggested where it has smaller errors by this share
+_MOST_TARGETS = 30  # how many rows a table of targets has
+_MOST_COVERED = 6  # targets whose coverage is said one by one
+_OF_ONE_CLASS = ("average_precision", "f1")  # metrics that are about one of two classes
 
 
 def print_json(content: Mapping[str, Any]) -> None:

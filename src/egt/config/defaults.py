@@ -56,9 +56,7 @@ log = logging.getLogger(__name__)
 _LARGE_GRAPH, _HUGE_GRAPH = 500, 1_500
 _STEPS = 6_000
 _EPOCHS = (10, 200)
-_LISTED_PAIRS = 50_000_000
-"""How many pairs a training for links of a huge graph goes through: some minutes on one core."""
-
+_LISTED_PAIRS = 50_000_000  # how many pairs a training for links of a huge graph goes through: some minutes on one core
 _PATIENCE = 30
 
 
@@ -196,8 +194,7 @@ def custom_task(target: TargetSchema) -> TaskPart:
             return TaskPart.of_kind("multiclass", names=names, **classes)
 
 
-_MANY_VALUES = 100
-"""With so many features of a node most can be dropped: what is left still tells its class."""
+_MANY_VALUES = 100  # with so many features of a node most can be dropped: what is left still tells its class
 
 
 def is_one_graph(schema: CustomSchema, card: DataCard) -> bool:
@@ -238,8 +235,7 @@ def for_one_graph(run: RunConfig) -> RunConfig:
     return run.replace(model=model, optimizer={"lr": 1e-3, "weight_decay": 0.5, "decays": "matrices"})
 
 
-_FAR_LAYERS = 5
-"""Layers that pass means of neighbors on: a node then knows what is five steps away."""
+_FAR_LAYERS = 5  # layers that pass means of neighbors on: a node then knows what is five steps away
 
 
 def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
@@ -277,13 +273,9 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
     return {inferred: run} | found | {inferred: run}  # first, and as it is
 
 
-MOST_PAIRS = 1_000_000
-"""Nodes and directed edges of a graph that is still computed whole."""
-
+MOST_PAIRS = 1_000_000  # nodes and directed edges of a graph that is still computed whole
 _ROOTS = (64, 256)
-_PIECE_STEPS = 8
-"""Steps of an epoch that are worth smaller pieces."""
-
+_PIECE_STEPS = 8  # steps of an epoch that are worth smaller pieces
 _NODES = 20_000_000
 """How many nodes a training on pieces goes through, repeated ones included: about ten minutes of one core."""
 

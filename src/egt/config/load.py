@@ -369,8 +369,7 @@ def _sections(field: FieldInfo) -> list[type[Section]]:
     return walk(field.annotation)
 
 
-_GONE = ("target_mean", "target_std")
-"""Of the schema of custom data: statistics that nothing read."""
+_GONE = ("target_mean", "target_std")  # of the schema of custom data: statistics that nothing read
 
 
 def migrate(content: Mapping[str, Any]) -> Mapping[str, Any]:

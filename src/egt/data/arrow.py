@@ -19,9 +19,7 @@ from egt.errors import DataError
 from egt.files import Bounds
 
 _BUFFER = 2**20
-_LIKE_CODE = r"^[+-]?0\d|\d{16}"
-"""What every code has (`tables.columns_of_texts`), and few numbers."""
-
+_LIKE_CODE = r"^[+-]?0\d|\d{16}"  # what every code has (`tables.columns_of_texts`), and few numbers
 logger = logging.getLogger(__name__)
 
 

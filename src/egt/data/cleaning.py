@@ -22,12 +22,8 @@ from egt.errors import DataError, counted
 from egt.files import write_atomically
 from egt.graph import Level
 
-ORIGINAL = "_original"
-"""Behind the name of a column of SMILES: the column with those that were written."""
-
-CHANGES = "changes.csv"
-"""In the folder of a run: what was changed."""
-
+ORIGINAL = "_original"  # behind the name of a column of SMILES: the column with those that were written
+CHANGES = "changes.csv"  # in the folder of a run: what was changed
 log = logging.getLogger(__name__)
 
 

@@ -26,12 +26,8 @@ from egt.registry import Registry
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-LARGEST = float(np.finfo(np.float32).max)
-"""The largest number that a graph can hold."""
-
-MAX_NODES = 10_000_000
-"""The most nodes of one graph."""
-
+LARGEST = float(np.finfo(np.float32).max)  # the largest number that a graph can hold
+MAX_NODES = 10_000_000  # the most nodes of one graph
 _NUMBER = r"(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|NaN|null|None|true|false|True|False)"
 
 _LIST = re.compile(
@@ -216,9 +212,7 @@ def matrix_of(given: Any, num_nodes: int, what: str) -> Column:
         raise DataError(f"{what} is not a matrix of numbers or texts: {error}") from error
 
 
-DISTANCE = "distance"
-"""The target of pairs that positions have."""
-
+DISTANCE = "distance"  # the target of pairs that positions have
 POSITION_NAMES = ("pos", "position", "positions", "coords", "coordinates", "xyz")
 """Vectors of nodes with such a name are where the nodes are."""
 

@@ -43,11 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["CustomSchema", "CustomSource", "Feature", "GraphsSource", "SplitPlan", "card_schema", "from_networkx"]
 __all__ += ["from_pyg", "hide_links", "open_custom", "open_new", "read_raw", "read_sample"]
 
-SAMPLED = 10_000
-"""How many rows of a larger file `read_sample` reads, about."""
-
-_CHUNK = 1_000
-"""How many rows are read between two steps of a bar."""
+SAMPLED = 10_000  # how many rows of a larger file `read_sample` reads, about
+_CHUNK = 1_000  # how many rows are read between two steps of a bar
 
 
 def __getattr__(name: str) -> Any:
@@ -276,8 +273,7 @@ def _check_fits(raw: RawData, schema: CustomSchema) -> None:
             )
 
 
-_PAIRS_LEARNED = 5_000_000
-"""How many entries of matrices the mean and deviation are taken from, about."""
+_PAIRS_LEARNED = 5_000_000  # how many entries of matrices the mean and deviation are taken from, about
 
 
 def learn(raw: RawData, schema: CustomSchema, division: Division) -> CustomSchema:

@@ -64,8 +64,7 @@ _LATER = (
 
 _SHOWN = 5
 
-Built = tuple[Graph, str] | EgtError
-"""A graph and a warning about it, or why there is none."""
+Built = tuple[Graph, str] | EgtError  # a graph and a warning about it, or why there is none
 
 
 class CustomSource(Source):

@@ -21,9 +21,7 @@ from egt.graph import Graph, IntArray
 BITS = 1024
 RADIUS = 2
 
-_IDENTITY_RADIUS = 12
-"""Molecules that agree in all neighborhoods of this radius are taken for one."""
-
+_IDENTITY_RADIUS = 12  # molecules that agree in all neighborhoods of this radius are taken for one
 Codes = NDArray[np.uint64]
 Bits = NDArray[np.bool_]
 

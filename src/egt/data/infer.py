@@ -60,8 +60,7 @@ _ENDS_WITH_ID = re.compile(r"[\W_](?i:id)$|[a-z0-9]I[dD]$")
 
 TARGET_NAMES = ("y", "label", "labels", "target", "targets", "class")
 SPLIT_NAMES = ("split", "set", "subset", "fold", "partition")
-_ONE_OF_SPLITS = re.compile(r"split\.\d+")
-"""Of masks with several columns (`with_mask_split`)."""
+_ONE_OF_SPLITS = re.compile(r"split\.\d+")  # of masks with several columns (`with_mask_split`)
 WEIGHT_NAMES = ("weight", "edge_weight")
 POSITIVE_NAMES = ("active", "yes", "true", "positive", "pos", "+")
 NEGATIVE_NAMES = ("inactive", "no", "false", "negative", "neg", "-", "0", "-1")
@@ -76,9 +75,7 @@ _GAPS = frozenset(
 ) | {f"{no} {done}" for no in ("not", "no") for done in ("available", "determined", "tested", "measured", "data")}
 """Words among numbers for one that is not there, in small letters."""
 
-MIN_YES_OR_NO = 10
-"""So many labels, all 0 or 1, are no accident."""
-
+MIN_YES_OR_NO = 10  # so many labels, all 0 or 1, are no accident
 _LABEL = re.compile(
     r"(y|labels?|targets?|class)([_ .-]?\d+)?|(label|target|class)[_ .-]\w+|\w+[_ .-](label|target|class)"
 )
@@ -352,8 +349,7 @@ class _Roles:
     free: dict[str, dict[str, Column]]  # those without a role, by level
 
 
-_MATRICES_TRIED = 50
-"""The kind of a matrix is guessed from so many graphs."""
+_MATRICES_TRIED = 50  # the kind of a matrix is guessed from so many graphs
 
 
 def _find_roles(raw: RawData, given: Overrides, plan: SplitPlan) -> _Roles:

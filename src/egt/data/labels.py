@@ -35,20 +35,12 @@ from egt.graph import Graph, IntArray, Level
 
 PARTS: dict[Level, str] = {"node": "atom", "edge": "bond"}
 
-MOST_TRIED = 50
-"""How many rows are read to find out whether lists are of atoms or of bonds."""
-
-_SEPARATORS = (";", ",", None)
-"""What stands between values outside of JSON; None is any white space."""
-
+MOST_TRIED = 50  # how many rows are read to find out whether lists are of atoms or of bonds
+_SEPARATORS = (";", ",", None)  # what stands between values outside of JSON; None is any white space
 Values = NDArray[np.float64]
 
-_PLACEHOLDER = re.compile(r"-?9{2,}|-?9{2,}0+")
-"""What programs write for "no value": -9999, 999, -99."""
-
-_FAR = 2.0
-"""How many ranges of the other labels a placeholder is away from them."""
-
+_PLACEHOLDER = re.compile(r"-?9{2,}|-?9{2,}0+")  # what programs write for "no value": -9999, 999, -99
+_FAR = 2.0  # how many ranges of the other labels a placeholder is away from them
 _DECADES, _BULK = 3.0, (0.05, 0.95)
 """Labels that spread over so many powers of ten, between these quantiles, are better learned as logarithms."""
 
@@ -203,26 +195,13 @@ def with_part_targets(graph: Graph, given: Sequence[Values | None], schema: Cust
     return Graph.trusted(**{**vars(graph), **fields})
 
 
-MIN_LABELS = 20
-"""So many labels agree by no accident, if there are also so many ..."""
-
+MIN_LABELS = 20  # so many labels agree by no accident, if at least `MIN_RARE` are not of the most common class
 MIN_RARE = 10
-"""... labels of other classes than the most common one."""
-
-_FIRST = 1000
-"""How many labels are compared first: most columns differ from a copy within them."""
-
-MOST_COMPARED = 20_000
-"""Of more rows the SMILES are compared as they are written: to read them would take minutes."""
-
-MOST_GRAPHS = 100_000
-"""More graphs are not compared: it would take many seconds."""
-
-_BITS = np.array([1, 2, 4, 0])
-"""The bit of each split; -1, in no split, is the last one."""
-
-_SEVERAL = np.array([False, False, False, True, False, True, True, True])
-"""Whether some bits are several splits."""
+_FIRST = 1000  # how many labels are compared first: most columns differ from a copy within them
+MOST_COMPARED = 20_000  # of more rows the SMILES are compared as they are written: to read them would take minutes
+MOST_GRAPHS = 100_000  # more graphs are not compared: it would take many seconds
+_BITS = np.array([1, 2, 4, 0])  # the bit of each split; -1, in no split, is the last one
+_SEVERAL = np.array([False, False, False, True, False, True, True, True])  # whether some bits are several splits
 
 
 def label_copies(columns: Columns, targets: Sequence[str], given: Collection[str]) -> dict[str, str]:
@@ -378,8 +357,7 @@ def repeats(
     return found
 
 
-_NORMAL = 1.349
-"""The distance between the quartiles of a normal distribution, in standard deviations."""
+_NORMAL = 1.349  # the distance between the quartiles of a normal distribution, in standard deviations
 
 
 def _spread(labels: NDArray[np.float64]) -> float:

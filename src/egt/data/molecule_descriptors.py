@@ -30,26 +30,17 @@ from egt.graph import Graph
 
 Keys = NDArray[np.int64]
 
-_MOST_COUNTS = 32
-"""Of one fragment."""
-
-
+_MOST_COUNTS = 32  # of one fragment
 _SLOW = re.compile(r"qed|SPS|BertzCT|Ipc|AvgIpc|BalabanJ|BCUT2D_.*|(Max|Min)(Abs)?EStateIndex|Phi")
 """Descriptors that take longer than all others together; without them learners were as good."""
 
 KINDS = ("fragment ", "role fragment ", "atom pair ")
 """How the name of a fragment of each kind begins, as a target; RDKit's number of it follows."""
 
-KIND = 1 << 48
-"""The keys of each kind begin at a multiple of this."""
-
-LIMIT = 6.0
-"""Deviations from the mean at which standardized targets end."""
-
+KIND = 1 << 48  # the keys of each kind begin at a multiple of this
+LIMIT = 6.0  # deviations from the mean at which standardized targets end
 _SAMPLED = 2_000
-_FRAGMENTS = 512
-"""Of each kind, as targets."""
-
+_FRAGMENTS = 512  # of each kind, as targets
 _LARGEST = float(np.finfo(np.float16).max)
 _SPREAD = 0.2
 """Of the variance of a target that has to be left when values beyond 6 deviations are cut: otherwise single molecules

@@ -41,11 +41,8 @@ PlacedBy = Literal["file", "rdkit"]
 
 MOST_CONFORMERS = 32
 
-_SEED = 42
-"""Conformers are the same in every run."""
-
-_TRIALS = 20
-"""RDKit's own limit grows with the molecule, and a peptide would take minutes."""
+_SEED = 42  # conformers are the same in every run
+_TRIALS = 20  # RDKit's own limit grows with the molecule, and a peptide would take minutes
 
 
 class Placement(NamedTuple):
@@ -261,9 +258,7 @@ OGB_BOND_METHODS = ("GetBondType", "GetStereo", "GetIsConjugated")
 
 _ogb_atom_ids, _ogb_bond_ids = _Codes(*OGB_ATOM_CODES), _Codes(*OGB_BOND_CODES)
 
-CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")
-"""Its column in the features of atoms."""
-
+CHIRALITY = list(OGB_ATOM_FEATURES).index("chirality")  # its column in the features of atoms
 _CIP = {"R": 1, "S": 2}
 """The categories of labels: those of the tags "clockwise" and "counterclockwise" in the authors' reading."""
 

@@ -48,9 +48,7 @@ from egt.registry import Section
 
 Array = NDArray[Any]
 
-FORMAT_VERSION: Final = 1
-"""Part of every key: raise it when the layout or the numbers of a stored encoding change."""
-
+FORMAT_VERSION: Final = 1  # part of every key: raise it when the layout or the numbers of a stored encoding change
 GRAPH_FIELDS: Final = (
     *("id", "edge_index", "node_categories", "node_values", "edge_categories", "edge_values"),
     *("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index"),
@@ -69,9 +67,7 @@ LATER_FIELDS: Final = {
 OPTIONAL: Final = ("edge_weight", "graph_targets", "node_targets", "edge_targets", "query_index")
 """Fields that may be None; bit k of a graph's `present` byte says whether the k-th is there."""
 
-PROCESS_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of the process, and not of a file or folder."""
-
+PROCESS_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # errors of the process, and not of a file or folder
 _NO_VALUES = np.zeros(0, np.float32)
 
 _OF_PAIRS: Final = {"pair_categories", "pair_values"}
@@ -272,14 +268,10 @@ def writing_in(folder: Path) -> Iterator[None]:
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-_MOST = 16
-"""Processes that compute: each needs memory of its own."""
-
+_MOST = 16  # processes that compute: each needs memory of its own
 CHUNK_RECORDS = 64
 
-CHUNKS_AT_ONCE = 32
-"""How many chunks are in memory at once where no store is written: about two thousand records."""
-
+CHUNKS_AT_ONCE = 32  # how many chunks are in memory at once where no store is written: about two thousand records
 CHUNKS_AHEAD = 3
 """How many chunks per worker may be in the making or waiting to be written: it bounds the memory. Where no store is
 written, as many as are taken at once: workers go on while a model computes."""
@@ -435,8 +427,7 @@ def in_parts(records: Sequence[Any], folder: Path | None = None) -> tuple[Iterat
     return parts, len(starts)
 
 
-_WORTH_KEEPING = 0.25
-"""Seconds; chunks that are made faster are not worth a file."""
+_WORTH_KEEPING = 0.25  # seconds; chunks that are made faster are not worth a file
 
 
 def _find_chunk(source: Source, preparation: Preparation, part: ChunkPart) -> Chunk:
@@ -487,8 +478,7 @@ def _read_chunk(file: Path) -> Chunk | None:
 _OBJECTS = 100_000
 """How many new objects a worker makes before it looks for garbage: graphs are many objects, and hardly ever garbage."""
 
-_function: Callable[[Any], Any]
-"""In a worker process: what it computes."""
+_function: Callable[[Any], Any]  # in a worker process: what it computes
 
 
 def _start(function: Callable[[Any], Any]) -> None:

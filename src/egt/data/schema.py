@@ -401,9 +401,7 @@ def _feature_text(feature: Feature) -> str:
 
 logger = logging.getLogger(__name__)
 
-Codes = NDArray[np.int8]
-"""train (0), val (1), test (2) or none of them (-1)."""
-
+Codes = NDArray[np.int8]  # train (0), val (1), test (2) or none of them (-1)
 Fractions = tuple[float, float, float]
 Shares = Fractions | Fold
 

@@ -28,10 +28,7 @@ Progress = Callable[[str, int, int | None], None]
 
 SPLITS = ("train", "val", "test")
 
-ALL = "all"
-"""The split that holds every row in order; the only one of data that is not divided."""
-
-
+ALL = "all"  # the split that holds every row in order; the only one of data that is not divided
 Item = TypeVar("Item")
 
 

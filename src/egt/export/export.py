@@ -57,9 +57,7 @@ def probe(config: RunConfig, num_nodes: int, seed: int) -> Graph:
     return Graph(num_nodes=num_nodes, edge_index=pairs, **features)
 
 
-GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"
-"""The sizes that may be anything."""
-
+GRAPHS, NODES, EDGES, QUERIES = "graphs", "nodes", "edges", "queries"  # the sizes that may be anything
 _CATEGORIES = "the category of each feature as a number, -1 where it is unknown or there is no node"
 
 

@@ -42,24 +42,12 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WEIGHTS, CONFIG, CARD = "weights.safetensors", "config.yaml", "card.json"
-CALIBRATION = "calibration.json"
-"""Only where the model was calibrated."""
-
-MOLECULES = "molecules.safetensors"
-"""Only where the model was trained on molecules."""
-
-BLEND = "blend.safetensors"
-"""Only where the answers are averaged with those of a learner without a network."""
-
-ENSEMBLE = "ensemble.json"
-"""Stands for the card in the artifact of an ensemble."""
-
-MEMBER = "member"
-"""How the folders of an ensemble's models begin; a number follows."""
-
-HUB = "hf://"
-"""How the address of an artifact on a hub begins."""
-
+CALIBRATION = "calibration.json"  # only where the model was calibrated
+MOLECULES = "molecules.safetensors"  # only where the model was trained on molecules
+BLEND = "blend.safetensors"  # only where the answers are averaged with those of a learner without a network
+ENSEMBLE = "ensemble.json"  # stands for the card in the artifact of an ensemble
+MEMBER = "member"  # how the folders of an ensemble's models begin; a number follows
+HUB = "hf://"  # how the address of an artifact on a hub begins
 FOLDER = Path(__file__).resolve().parent / "pretrained"
 _ADDRESS = re.compile(r"hf://(?P<repository>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

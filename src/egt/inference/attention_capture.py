@@ -25,8 +25,7 @@ from egt.nn.channels import Channels
 from egt.nn.model import EGT
 
 FloatArray = NDArray[np.float32]
-BYTES_AT_ONCE = 64 * 2**20
-"""How much is captured at once; a graph that needs more is captured alone."""
+BYTES_AT_ONCE = 64 * 2**20  # how much is captured at once; a graph that needs more is captured alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,8 +102,7 @@ def _input_bytes(model: ModelConfig) -> float:
 
 PLAIN = Plain()
 CPU = CpuKernel()
-BACKENDS: tuple[Backend, ...] = (CPU, PLAIN)
-"""The first one that supports a run computes it."""
+BACKENDS: tuple[Backend, ...] = (CPU, PLAIN)  # the first one that supports a run computes it
 
 
 def on_backend(model: EGT, config: RunConfig, backend: Backend) -> EGT:
@@ -210,8 +209,7 @@ def share_of_batch(config: RunConfig) -> int:
     return -(-config.data.batch_size // (num_devices(config.trainer) * config.trainer.num_nodes))
 
 
-_USABLE_SHARE = 0.9
-"""Of the memory that is free now, the share that a run may plan with."""
+_USABLE_SHARE = 0.9  # of the memory that is free now, the share that a run may plan with
 
 
 def available_memory(device: torch.device | str = "cpu") -> int:

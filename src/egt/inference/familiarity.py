@@ -27,9 +27,7 @@ from egt.data.molecules import CHIRALITY, OGB_ATOM_FEATURES, OGB_BOND_FEATURES, 
 from egt.errors import ArtifactError, counted
 from egt.graph import UNKNOWN, Graph, IntArray
 
-MOST_KEPT = 2_048
-"""Fingerprints that are kept, of more molecules those drawn at random: 256 KB."""
-
+MOST_KEPT = 2_048  # fingerprints that are kept, of more molecules those drawn at random: 256 KB
 MOST_IDENTITIES = 20_000
 
 FARTHEST = 0.02

@@ -36,11 +36,8 @@ SUFFIXES = (*TABLE_SUFFIXES, *SDF_SUFFIXES, *(each for each in LIST_SUFFIXES if 
 
 _DONE = "_done"
 _URL = re.compile(r"\w+://")
-_SHOWN = 5
-"""How many names a message lists."""
-
-_AHEAD = 4
-"""How many parts for each processor of a cluster wait at once."""
+_SHOWN = 5  # how many names a message lists
+_AHEAD = 4  # how many parts for each processor of a cluster wait at once
 
 
 @dataclass(frozen=True)
@@ -180,8 +177,7 @@ def process(parts: Sequence[Part], job: Job, *, engine: Engine = "here", watch: 
     return summary
 
 
-Result = tuple[Part, Written | str]
-"""A part and what was written for it, or why it cannot be read."""
+Result = tuple[Part, Written | str]  # a part and what was written for it, or why it cannot be read
 
 
 def finish(part: Part, job: Job) -> Result:

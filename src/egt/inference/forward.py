@@ -27,9 +27,7 @@ from egt.nn.model import EGT
 from egt.nn.randomness import Dropping, graph_keys
 from egt.processes import ALONE, Processes
 
-Mode = Callable[[EGT], AbstractContextManager[None]]
-"""A state of a model while it computes, without gradients."""
-
+Mode = Callable[[EGT], AbstractContextManager[None]]  # a state of a model while it computes, without gradients
 PAIRS_AT_ONCE = 2_000_000
 """How many pairs are computed at once when the run does not say; a larger graph is computed alone."""
 

@@ -39,8 +39,7 @@ Rows = NDArray[np.float64]
 _ROWS_AT_ONCE = 256
 _MOST_DEVIATIONS = 6.0
 _MOST_BINS = 1 << 16
-_SURE = 1e-3
-"""A probability of yes is at least this far from 0 and 1."""
+_SURE = 1e-3  # a probability of yes is at least this far from 0 and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,9 +247,7 @@ class Learner:
         return self.trees.check(len(self.bins) + num_values) or self.kernel.check(num_values)
 
 
-_KEY = "learner"
-"""Of the only entry in the file's metadata."""
-
+_KEY = "learner"  # of the only entry in the file's metadata
 _DTYPES = {
     "bins": "int32",
     "trees.sizes": "int32",
@@ -266,8 +263,7 @@ _DTYPES = {
     "kernel.means": "float64",
     "kernel.shares": "float64",
 }
-_DIMENSIONS = {"trees.sizes": 2, "kernel.values": 2, "kernel.weights": 2}
-"""Of the others 1."""
+_DIMENSIONS = {"trees.sizes": 2, "kernel.values": 2, "kernel.weights": 2}  # of the others 1
 
 
 class _About(BaseModel):

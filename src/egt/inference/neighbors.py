@@ -20,9 +20,7 @@ from egt.graph import IntArray
 from egt.inference.embedding import EmbeddingLevel, FloatRows, Rows, answered_rows, embedding_rows
 from egt.nn.model import EGT
 
-MOST_ROWS = 20_000
-"""Nodes or pairs that are kept of a split, drawn at random where it has more; graphs all are."""
-
+MOST_ROWS = 20_000  # nodes or pairs that are kept of a split, drawn at random where it has more; graphs all are
 _ROWS_AT_ONCE = 256
 _GRAPHS_AT_ONCE = 256
 log = logging.getLogger(__name__)

@@ -48,9 +48,7 @@ if TYPE_CHECKING:
     from egt.inference.neighbors import Novelty
 
 log = logging.getLogger(__name__)
-ROWS_AT_ONCE = 20_000
-"""Rows of a streamed file that are in memory together."""
-
+ROWS_AT_ONCE = 20_000  # rows of a streamed file that are in memory together
 RECORDS_AT_ONCE = 256
 """Molecules that a process predicts at once where several share them: enough to spend little time in Python."""
 

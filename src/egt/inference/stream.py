@@ -28,9 +28,7 @@ from egt.inference.predictions import Predictions
 if TYPE_CHECKING:
     from egt.inference.predictor import Options, Predictor
 
-DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}
-"""Suffixes of outputs that grow, with what stands between two cells."""
-
+DELIMITERS = {"": ",", ".csv": ",", ".tsv": "\t"}  # suffixes of outputs that grow, with what stands between two cells
 _BLOCK = 1 << 20
 _AGAIN = "predict without --resume to begin again, or choose another file (-o)"
 

@@ -48,9 +48,7 @@ from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, ValidationEr
 from egt.errors import ArtifactError, DataError
 from egt.parts.tasks.task import Piece, TaskPart
 
-MOST_KEPT = 1_000
-"""Scores kept per group: more of them would only refine coverages beyond three digits."""
-
+MOST_KEPT = 1_000  # scores kept per group: more of them would only refine coverages beyond three digits
 _IMBALANCE = 2.0
 """How many times more frequent the largest class may be than the smallest before each has scores of its own."""
 
@@ -127,8 +125,7 @@ def sizes(bounds: NDArray[np.bool_] | Floats) -> Floats:
 
 
 _WIDENINGS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-_LEAST_TO_WIDEN = 30
-"""Fewer labels say too little about where errors are large."""
+_LEAST_TO_WIDEN = 30  # fewer labels say too little about where errors are large
 
 
 def fit_widening(errors: Floats, distance: Floats) -> float:
@@ -145,15 +142,9 @@ def fit_widening(errors: Floats, distance: Floats) -> float:
     return min(_WIDENINGS, key=loss)
 
 
-COVERAGE = 0.9
-"""Of the intervals and sets that a report describes."""
-
-_FEW_GRAPHS = 30
-"""Of fewer graphs, the labels of nodes or edges say little about other graphs."""
-
-_COLDEST, _WARMEST = 0.1, 10.0
-"""Temperatures; labels without a single error would ask for 0."""
-
+COVERAGE = 0.9  # of the intervals and sets that a report describes
+_FEW_GRAPHS = 30  # of fewer graphs, the labels of nodes or edges say little about other graphs
+_COLDEST, _WARMEST = 0.1, 10.0  # temperatures; labels without a single error would ask for 0
 _LEAST = 1e-30
 _GOLDEN = (np.sqrt(5) - 1) / 2
 

@@ -30,17 +30,11 @@ from egt.parts.tasks.task import TargetScale, Task
 from egt.training.fit_learner import fit_learner
 
 Rows = NDArray[np.float64]
-Answers = Mapping[str, Rows]
-"""split -> (rows, outputs) decoded answers, in the order of its graphs."""
-
+Answers = Mapping[str, Rows]  # split -> (rows, outputs) decoded answers, in the order of its graphs
 _FEW_HOPS, _HOPS = 10, 50
 
-_RIDGE = (0.1, 1.0)
-"""Penalties that are tried, in units of the mean square of a row of features."""
-
-_MOST_ENTRIES = 50_000_000
-"""Of a table of features: 400 MB."""
-
+_RIDGE = (0.1, 1.0)  # penalties that are tried, in units of the mean square of a row of features
+_MOST_ENTRIES = 50_000_000  # of a table of features: 400 MB
 _MOST_CATEGORIES = 64
 
 

@@ -24,13 +24,9 @@ from egt.processes import find_launch
 
 log = logging.getLogger(__name__)
 Rows = NDArray[np.float64]
-FEWEST, FEW = 3, 20
-"""Rows without which nothing can be learned, and so few that a part of them tells little."""
-
+FEWEST, FEW = 3, 20  # rows without which nothing can be learned, and so few that a part of them tells little
 _SMALLEST_LABEL = 1e-34
-_FLOAT32_STEPS = 1e-5
-"""A spread below this share of the mean is less than a hundred steps of a float32."""
-
+_FLOAT32_STEPS = 1e-5  # a spread below this share of the mean is less than a hundred steps of a float32
 _DIVISION_HINT = "--set split=stratified, split.seed=1 or split.fractions=[0.6, 0.2, 0.2]"
 
 

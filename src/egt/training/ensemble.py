@@ -43,8 +43,7 @@ from egt.training.run import Run, hold_run, train
 from egt.training.run_folder import CONFIG, MEMBERS, check_not_foreign, remove_leftovers, try_folder, write_run_config
 
 log = logging.getLogger(__name__)
-_LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}
-"""As many members make sense."""
+_LEAST: Mapping[Kind, int] = {"seeds": 2, "folds": 3}  # as many members make sense
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,7 @@ def _names_in(model: EGT, *modules: nn.Module) -> frozenset[str]:
 
 _FEATURES = ("node_categories", "node_values", "constant", "edge_categories", "edge_values")
 _OF_PAIRS = ("pair_values", "pair_categories", "positions")
-_OF_DATA = ("graph_values", *_OF_PAIRS)
-"""Features that every table has of its own, molecules or not."""
+_OF_DATA = ("graph_values", *_OF_PAIRS)  # features that every table has of its own, molecules or not
 
 
 def describe_start(

@@ -18,24 +18,13 @@ from egt.data.molecule_descriptors import Described
 from egt.inference.learner import Kernel, Learner, Rows, Trees
 from egt.processors import num_processors
 
-_TREES, _MOST_TREES = 100, 600
-"""Trees of a target, and of all targets together."""
-
-_MOST_ROWS = 20_000
-"""That trees learn from: more would take minutes."""
-
-_KERNEL_ROWS = 5_000
-"""That the kernel machine learns from; its time grows with their cube."""
-
-_PENALTY_ROWS = 1_000
-"""Enough to choose the penalty on."""
-
+_TREES, _MOST_TREES = 100, 600  # trees of a target, and of all targets together
+_MOST_ROWS = 20_000  # that trees learn from: more would take minutes
+_KERNEL_ROWS = 5_000  # that the kernel machine learns from; its time grows with their cube
+_PENALTY_ROWS = 1_000  # enough to choose the penalty on
 _PENALTIES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-_SHARES = (0.15, 0.5)
-"""Of the descriptors in the kernel: activities follow fragments, physical properties both."""
-
-_BINS, _RARE = 2048, 3
-"""A fragment in fewer molecules than this says nothing about others to trees."""
+_SHARES = (0.15, 0.5)  # of the descriptors in the kernel: activities follow fragments, physical properties both
+_BINS, _RARE = 2048, 3  # a fragment in fewer molecules than this says nothing about others to trees
 
 
 def fit_learner(molecules: Described, labels: Rows, names: tuple[str, ...], *, chances: bool, seed: int = 0) -> Learner:

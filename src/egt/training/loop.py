@@ -33,8 +33,7 @@ from egt.training.held_out import CrossFit
 from egt.training.run_folder import Kept, StepSums, checkpoints_of, hold_folder
 from egt.training.state import Engine, State, starting_model, whole
 
-_MOST_NAMED = 20
-"""How many graphs a message lists."""
+_MOST_NAMED = 20  # how many graphs a message lists
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,7 @@ from egt.nn.model import EGT
 from egt.nn.randomness import graph_keys
 
 log = logging.getLogger(__name__)
-_SURELY_ENOUGH = 16
-"""A run that needs less than 1/16 of the free memory by a crude upper bound is not measured."""
+_SURELY_ENOUGH = 16  # a run that needs less than 1/16 of the free memory by a crude upper bound is not measured
 
 
 class LiveBytes(TorchDispatchMode):
@@ -101,15 +100,11 @@ class LiveBytes(TorchDispatchMode):
         self.peak = max(self.peak, self._heap + self._pool)
 
 
-_ADAM_COPIES = 4
-"""Numbers kept per parameter: the parameter, its gradient, and two moments."""
-
+_ADAM_COPIES = 4  # numbers kept per parameter: the parameter, its gradient, and two moments
 _HEAP_GAPS = 1.3
 """Memory of the heap that is kept over what is in use: freed tensors leave gaps that do not fit the next ones."""
 
-_ROUNDS = 4
-"""How often a time is taken; the shortest counts."""
-
+_ROUNDS = 4  # how often a time is taken; the shortest counts
 _MEASURED = (((8,) * 24, 2.0), ((32,) * 4, 2.0), ((32,) * 8, 2.0), ((32,) * 8, 12.0))
 """Sizes and edges per node of batches whose pairs, nodes, edges and constant part can be told apart."""
 

@@ -22,14 +22,10 @@ from egt.errors import DataError
 from egt.inference.backends import Execution, available_memory, share_of_batch
 from egt.training.memory import Memory, edges_per_node, measure_seconds
 
-_PROCESS_BYTES = 600_000_000
-"""What Python and torch take before any model."""
-
+_PROCESS_BYTES = 600_000_000  # what Python and torch take before any model
 _MEASURED_PAIRS = 60_000
 _SAMPLED = 300
-_CONCENTRATION = 8.0
-"""Of the Beta distribution that stands for unknown sizes: like molecules and block models."""
-
+_CONCENTRATION = 8.0  # of the Beta distribution that stands for unknown sizes: like molecules and block models
 _ADAM_BYTES_PER_SECOND = 2e9
 _BATCHES_DRAWN = 100
 

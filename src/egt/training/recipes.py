@@ -17,8 +17,7 @@ from egt.training.run import train_on
 
 log = logging.getLogger(__name__)
 
-_STEPS = 40
-"""How long a candidate trains: a fifth of most runs on one graph."""
+_STEPS = 40  # how long a candidate trains: a fifth of most runs on one graph
 
 
 def choose_recipe(candidates: Mapping[str, RunConfig], source: Source, watch: Progress | None = None) -> RunConfig:

@@ -72,9 +72,7 @@ if TYPE_CHECKING:
 _APART = "apart"
 """Among answers by split those for validation rows by weights that other rows have chosen (`Run.held_out`)."""
 
-_MOST_NAMED = 5
-"""How many unreadable rows of a split are named."""
-
+_MOST_NAMED = 5  # how many unreadable rows of a split are named
 log = logging.getLogger(__name__)
 
 

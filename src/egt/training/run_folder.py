@@ -31,19 +31,12 @@ from egt.errors import ArtifactError, ConfigError, EgtError, RunError
 from egt.files import check_no_file, drafts_of, exists, lock, write_atomically
 
 CONFIG, METRICS, CHECKPOINTS, ARTIFACT = "config.yaml", "metrics.csv", "checkpoints", "artifact"
-MEMBERS = "members.json"
-"""Only in the folder of an ensemble: how many runs it has, and how they differ."""
-
-LOCK = ".lock"
-"""Held by the run that writes to the folder; it also marks the folder as a run's."""
-
+MEMBERS = "members.json"  # only in the folder of an ensemble: how many runs it has, and how they differ
+LOCK = ".lock"  # held by the run that writes to the folder; it also marks the folder as a run's
 _CLAIM = ".claim"
-_PATIENCE_SECONDS = 30.0
-"""How long a run waits for one that was killed a moment ago to be gone."""
-
+_PATIENCE_SECONDS = 30.0  # how long a run waits for one that was killed a moment ago to be gone
 _LONGEST_NAME = 200
-_TRIAL_BYTES = 1 << 20
-"""A disk without this little room is full."""
+_TRIAL_BYTES = 1 << 20  # a disk without this little room is full
 
 
 def run_folder(name: str) -> Path:
@@ -265,8 +258,7 @@ _NEEDED = ("config", "data", "scale", "progress", "schedule", "precision", "trai
 """What the state of a run holds; `State.checkpoint_content` gives it."""
 
 _GENERATIONS = 2
-Kept = tuple[dict[str, Any], dict[str, Tensor]]
-"""The state of a run as JSON, and its tensors by name."""
+Kept = tuple[dict[str, Any], dict[str, Tensor]]  # the state of a run as JSON, and its tensors by name
 
 
 class Checkpoints:

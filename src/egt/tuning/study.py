@@ -47,11 +47,8 @@ STUDY, TRIALS = "study.db", "trials"
 Outcome = Literal["done", "pruned", "failed", "open"]
 _NAME = "egt"
 _SEARCH = "search"
-_UNPRUNED_TRIALS = 3
-"""As many trials run to their end before any is compared with the median of the others."""
-
-_LOCK_SECONDS = 60
-"""How long a worker waits for another one that writes to the file."""
+_UNPRUNED_TRIALS = 3  # as many trials run to their end before any is compared with the median of the others
+_LOCK_SECONDS = 60  # how long a worker waits for another one that writes to the file
 
 
 @dataclass(frozen=True)
@@ -228,8 +225,7 @@ def trial_rows(trials: Sequence[Tried], best: int) -> tuple[list[str], list[list
 
 
 Report = Callable[[Tried], None]
-_MOST_FAILURES = 5
-"""As many trials in a row may fail: then it is not their settings."""
+_MOST_FAILURES = 5  # as many trials in a row may fail: then it is not their settings
 
 
 class OutOfTime(RunStopped):

@@ -19,8 +19,7 @@ from egt.data.batching.layout import Indices, SquareFunction, Unpadded, join_pai
 from egt.data.encodings.encoding import Array, Sample
 from egt.errors import ConfigError
 
-_CHUNK = 1 << 14
-"""How many rows are multiplied out at a time; a product over all rows at once would dwarf the channels."""
+_CHUNK = 1 << 14  # how many rows are multiplied out at a time; a product over all rows at once would dwarf the channels
 
 
 class EdgeList(Unpadded):

@@ -193,8 +193,7 @@ def _cut(rows: _Rows, length: int) -> list[_Rows]:
     return [rows[start : start + length] for start in range(0, len(rows), length)]
 
 
-Plan = Sequence[IntArray]
-"""The micro-batches of a step, each the numbers of its graphs."""
+Plan = Sequence[IntArray]  # the micro-batches of a step, each the numbers of its graphs
 
 
 def graph_sizes(samples: Sequence[Sample]) -> IntArray:

@@ -21,9 +21,7 @@ from egt.data.encodings.loops import draw_neighborhood, inner_pairs
 from egt.data.source import OnDemand
 from egt.graph import UNKNOWN, Graph, IntArray
 
-ALL = -1
-"""The limit of a hop that takes every neighbor."""
-
+ALL = -1  # the limit of a hop that takes every neighbor
 RootLevel = Literal["node", "edge"]
 
 

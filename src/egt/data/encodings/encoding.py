@@ -269,8 +269,7 @@ class ChosenPairs:
         return np.stack([*np.divmod(every, n), types], axis=1).astype(np.int32)
 
 
-LARGEST_MAX_HOPS = 254
-"""Distances are kept in one byte, and one value is needed for farther nodes."""
+LARGEST_MAX_HOPS = 254  # distances are kept in one byte, and one value is needed for farther nodes
 
 
 @dataclass(frozen=True)
@@ -319,9 +318,7 @@ def _adjacent(graph: Graph) -> NDArray[np.uint8]:
     return distances
 
 
-_RETURN = 0.1
-"""The share of the start that stays in each step of `spread` (Zhou et al., 2004)."""
-
+_RETURN = 0.1  # the share of the start that stays in each step of `spread` (Zhou et al., 2004)
 _HOPS = 50
 
 

@@ -181,8 +181,7 @@ def _raw_graph(graph: Any) -> RawGraph:
     )
 
 
-_QUERIES = "queries"
-"""The attribute of a graph that lists query pairs, by the names of their nodes."""
+_QUERIES = "queries"  # the attribute of a graph that lists query pairs, by the names of their nodes
 
 
 def _lists_queries(key: Any, value: Any) -> bool:

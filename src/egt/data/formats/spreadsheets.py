@@ -20,9 +20,7 @@ from egt.errors import DataError, RunError, require_extra
 from egt.files import Bounds
 
 _SAVE = "In Excel: File, Save As, CSV UTF-8"
-_MOST_ROWS = 1_048_576
-"""What a sheet can have."""
-
+_MOST_ROWS = 1_048_576  # what a sheet can have
 log = logging.getLogger(__name__)
 
 

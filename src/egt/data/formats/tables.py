@@ -42,14 +42,10 @@ from egt.data.molecules import RDKIT_ERRORS, reason_of, require_rdkit, with_coor
 from egt.errors import DataError
 from egt.files import Bounds, open_bytes
 
-TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-"""Of tables that can be read part by part."""
-
+TEXT_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")  # of tables that can be read part by part
 TABLE_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 SDF_SUFFIXES = (".sdf", ".sdf.gz")
-LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")
-"""Of other files of molecules."""
-
+LIST_SUFFIXES = (".smi", ".smi.gz", ".smiles", ".txt", ".txt.gz")  # of other files of molecules
 DELIMITERS = ",;\t|"
 
 MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})
@@ -58,15 +54,10 @@ MISSING_TEXTS = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CODE = re.compile(r"[+-]?(0\d+|\d{16,})")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
-_CLEAR_COMMA = re.compile(r",(?!\d{3}$)|^[+-]?0,|^[+-]?\d{4,},")
-"""A comma that does not stand between thousands."""
-_COMPARED = re.compile(r"[<>≤≥~≈=]+\s*")
-"""What stands in front of a number that is a bound."""
-
+_CLEAR_COMMA = re.compile(r",(?!\d{3}$)|^[+-]?0,|^[+-]?\d{4,},")  # a comma that does not stand between thousands
+_COMPARED = re.compile(r"[<>≤≥~≈=]+\s*")  # what stands in front of a number that is a bound
 _BLOCK = 2**20
-_TOGETHER = 2**16
-"""How many cells of several columns are converted at once."""
-
+_TOGETHER = 2**16  # how many cells of several columns are converted at once
 logger = logging.getLogger(__name__)
 
 
