@@ -251,6 +251,10 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
     perceptron = {"layer": LayerPart.of_kind("mlp")}
     spread = run.model.readout if isinstance(run.model.readout, Propagated) else Propagated()
     alone = tuple(term for term in run.model.node_inputs if term.kind != "svd")
+    milder = tuple(  # what is not spread along many edges says less when most of it is dropped
+        term.model_copy(update={"dropout": min(term.dropout, 0.5)}) if isinstance(term, NodeValues) else term
+        for term in run.model.node_inputs
+    )
     labels = KnownLabels(num_classes=num_classes)
     nodes = card.num_nodes[2]
     found = {
@@ -259,7 +263,12 @@ def node_recipes(run: RunConfig, source: CustomSource) -> dict[str, RunConfig]:
         "spread perceptron": listed.replace(model={"readout": spread, **perceptron}),
         "features alone": listed.replace(model={"readout": PerNode(), "node_inputs": alone, **perceptron}),
         "means of neighbors": listed.replace(
-            model={"readout": PerNode(), "layer": LayerPart.of_kind("sage"), "num_layers": _FAR_LAYERS},
+            model={
+                "node_inputs": milder,
+                "readout": PerNode(),
+                "layer": LayerPart.of_kind("sage"),
+                "num_layers": _FAR_LAYERS,
+            },
             optimizer={"lr": 3e-3},
         ),
         "attention to labels": listed.replace(
