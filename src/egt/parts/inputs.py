@@ -408,8 +408,8 @@ class Positions(PairInput):
 class SignedVolumes(NodeInput):
     """What tells an arrangement in space from its mirror image: signed volumes around each node, `num_volumes` of them.
 
-    They are spanned by sums of directions to other nodes, weighted by learned functions of the distance; the other
-    settings are those of the pair input `positions`.
+    They are spanned by sums of directions to other nodes, weighted by learned functions of the distance. `shape`,
+    `num_basis`, `types` and `noise` are as in the pair input `positions`.
     """
 
     kind: Literal["signed_volumes"] = "signed_volumes"

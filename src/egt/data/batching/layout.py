@@ -216,7 +216,7 @@ class Unpadded:
         return (self.start.unsqueeze(1) + places).flatten()
 
     def virtual_nodes(self, h: Tensor) -> Tensor:
-        return h.index_select(0, self._virtual).view(self.num_graphs, self.num_virtual, -1)
+        return h.index_select(0, self._virtual).view(self.num_graphs, self.num_virtual, h.shape[-1])
 
     def with_virtual_rows(self, h: Tensor, rows: Tensor) -> Tensor:
         return h.index_copy(0, self._virtual, rows.flatten(0, 1))
