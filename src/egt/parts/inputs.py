@@ -372,18 +372,9 @@ class Given:
         return rows
 
 
-@register
-class Positions(PairInput):
-    """How far nodes are apart, from their positions: `num_basis` Gaussians with learned centers and widths.
+class _ReadsPositions(Input):
+    """What every input that reads positions has; `Positions` says what the settings are."""
 
-    Only distances are read, so the answer stays the same when the positions are moved, rotated or mirrored; what is
-    found in several conformers is averaged. `shape` is that of the place of a node: (2,), (3,) or (conformers, 3).
-    Where node categories are given, `types` is the size of the first vocabulary, and each pair of types has a scale and
-    a shift of the distance of its own. `noise` is the standard deviation of what is added to each coordinate in
-    training. Pairs whose distance is not known get a learned vector.
-    """
-
-    kind: Literal["positions"] = "positions"
     shape: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=2)] = (3,)
     num_basis: Annotated[int, Field(ge=1, le=512)] = 32
     types: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -398,14 +389,33 @@ class Positions(PairInput):
     def check(self, run: RunConfig) -> None:
         """Refuse types that the nodes do not have."""
         super().check(run)
-        _check_types(self.kind, self.types, run)
+        sizes = next((sizes for term in run.model.node_inputs if (sizes := term.features().get("node_categories"))), ())
+        if self.types > (sizes[0] if sizes else 0):
+            raise ValueError(
+                f"model: the input {self.kind} reads {self.types} types of nodes, and the first of the node_categories "
+                f"has {sizes[0] if sizes else 'no'} ids; set types to that, or to 0"
+            )
+
+
+@register
+class Positions(_ReadsPositions, PairInput):
+    """How far nodes are apart, from their positions: `num_basis` Gaussians with learned centers and widths.
+
+    Only distances are read, so the answer stays the same when the positions are moved, rotated or mirrored; what is
+    found in several conformers is averaged. `shape` is that of the place of a node: (2,), (3,) or (conformers, 3).
+    Where node categories are given, `types` is the size of the first vocabulary, and each pair of types has a scale and
+    a shift of the distance of its own. `noise` is the standard deviation of what is added to each coordinate in
+    training. Pairs whose distance is not known get a learned vector.
+    """
+
+    kind: Literal["positions"] = "positions"
 
     def module(self, width: int) -> Module:
         return nn.terms.DistanceBasis(self.num_basis, width, types=self.types, noise=self.noise)
 
 
 @register
-class SignedVolumes(NodeInput):
+class SignedVolumes(_ReadsPositions, NodeInput):
     """What tells an arrangement in space from its mirror image: signed volumes around each node, `num_volumes` of them.
 
     They are spanned by sums of directions to other nodes, weighted by learned functions of the distance. `shape`,
@@ -413,36 +423,17 @@ class SignedVolumes(NodeInput):
     """
 
     kind: Literal["signed_volumes"] = "signed_volumes"
-    shape: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=2)] = (3,)
-    num_volumes: Annotated[int, Field(ge=1, le=512)] = 8
     num_basis: Annotated[int, Field(ge=1, le=512)] = 16
-    types: Annotated[int, Field(ge=0, le=1000)] = 0
-    noise: NonNegativeFloat = 0.0
-
-    def features(self) -> Mapping[str, Any]:
-        return {"positions": self.shape}
-
-    def encodings(self) -> tuple[Encoding, ...]:
-        return (Centered(),)
+    num_volumes: Annotated[int, Field(ge=1, le=512)] = 8
 
     def check(self, run: RunConfig) -> None:
-        """Refuse a plane, which has no volumes, and types that the nodes do not have."""
+        """Refuse a plane, which has no volumes."""
         super().check(run)
         if self.shape[-1] != 3:
             raise ValueError(f"model.node_inputs: {self.kind} needs positions in space, and these have {self.shape}")
-        _check_types(self.kind, self.types, run)
 
     def module(self, width: int) -> Module:
         return nn.terms.SignedVolumes(self.num_volumes, self.num_basis, width, types=self.types, noise=self.noise)
-
-
-def _check_types(kind: str, types: int, run: RunConfig) -> None:
-    sizes = next((sizes for term in run.model.node_inputs if (sizes := term.features().get("node_categories"))), ())
-    if types > (sizes[0] if sizes else 0):
-        raise ValueError(
-            f"model: the input {kind} reads {types} types of nodes, and the first of the node_categories has "
-            f"{sizes[0] if sizes else 'no'} ids; set types to that, or to 0"
-        )
 
 
 @dataclass(frozen=True)
